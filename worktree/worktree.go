@@ -1,0 +1,138 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+)
+
+// Kind says where an agent's tools run.
+type Kind string
+
+const (
+	// None runs tools in the worker's directory, with no managed lifecycle.
+	None Kind = "none"
+	// Readonly runs tools in the worker's directory and denies write and destructive tools, as a rule and as a guard.
+	Readonly Kind = "readonly"
+	// Tree runs tools in a linked git worktree: acquire, work, collect, dispose.
+	Tree Kind = "worktree"
+)
+
+// Isolation is what an agent asks for. The zero value means None.
+type Isolation struct {
+	Kind Kind `json:"kind,omitempty"`
+	// Repo is a name from the worker's configured repositories, never a path.
+	Repo string `json:"repo,omitempty"`
+	// Ref is a git revision; empty means the repository's HEAD.
+	Ref string `json:"ref,omitempty"`
+}
+
+// Resolved is a revision pinned before anything is created, so that a retry never sees a moved ref.
+type Resolved struct {
+	// Repo echoes the repository's configured name.
+	Repo string `json:"repo"`
+	// Ref is the revision as asked, "HEAD" when none was.
+	Ref string `json:"ref"`
+	// Commit and Tree are hex object ids.
+	Commit string `json:"commit"`
+	Tree   string `json:"tree"`
+}
+
+// Identity names one tree. It is built from namespace, workflow id, span and agent attempt, never from an
+// activity attempt, so that a retried activity finds the tree it made.
+type Identity struct {
+	Namespace  string `json:"namespace"`
+	WorkflowID string `json:"workflowId"`
+	// Attempt counts the agent's restarts, from 0.
+	Attempt int `json:"attempt"`
+}
+
+// Lease is a tree that exists. It holds paths of the host that made it.
+type Lease struct {
+	// ID is the directory-safe name derived from Identity.
+	ID string `json:"id"`
+	// Dir is the absolute path of the working directory.
+	Dir      string   `json:"dir"`
+	Resolved Resolved `json:"resolved"`
+	// Nonce tells this tree from an earlier or later one of the same identity.
+	Nonce string `json:"nonce"`
+}
+
+// File is one changed path of a patch.
+type File struct {
+	Path string `json:"path"`
+	// Status is one of added, modified, deleted, type-changed, renamed.
+	Status string `json:"status"`
+	// From is the old path of a rename.
+	From   string `json:"from,omitempty"`
+	Binary bool   `json:"binary,omitempty"`
+	// Insertions and Deletions count lines; both are zero for binary files.
+	Insertions int `json:"insertions"`
+	Deletions  int `json:"deletions"`
+}
+
+// HostChange is a change of the shared repository seen between acquire and collect.
+type HostChange struct {
+	// Key is what changed, for example `config core.hooksPath` or `refs/tags/v1`.
+	Key string `json:"key"`
+	// Change is one of added, changed, removed.
+	Change string `json:"change"`
+	// Dangerous is true for keys that make git run a program.
+	Dangerous bool `json:"dangerous,omitempty"`
+}
+
+// Patch is everything between base and disk at the time of collect. `git apply --whitespace=nowarn` of Bytes
+// on a clean checkout of Base yields Tree.
+type Patch struct {
+	Bytes []byte `json:"-"`
+	// Base is the commit the tree started from; Tree is the id of the result tree.
+	Base        string       `json:"base"`
+	Tree        string       `json:"tree"`
+	Files       []File       `json:"files"`
+	Warnings    []string     `json:"warnings,omitempty"`
+	Ignored     []string     `json:"ignored,omitempty"`
+	HostChanges []HostChange `json:"hostChanges,omitempty"`
+}
+
+// Provider manages trees on one host. All methods are idempotent, so that they can be activities that run
+// at least once and are killed anywhere. Every implementation's methods are safe for concurrent use.
+type Provider interface {
+	// Resolve pins a revision of a configured repository. Unknown repository, not a repository, no commit
+	// yet, unknown ref: *fault.ConfigError.
+	Resolve(ctx context.Context, iso Isolation) (Resolved, error)
+	// Acquire makes the tree, or returns the one that this identity already has. A tree that once existed
+	// and is gone is a *GoneError, never silently a fresh one: acquire of the same identity after Dispose too.
+	Acquire(ctx context.Context, id Identity, at Resolved) (Lease, error)
+	// Check returns nil if the lease's tree is still there and is the same one, else a *GoneError.
+	Check(ctx context.Context, l Lease) error
+	// Collect reads the tree and returns the patch. The tree is kept.
+	Collect(ctx context.Context, l Lease) (Patch, error)
+	// Dispose removes a collected tree. An uncollected one is refused with *NotCollectedError unless force.
+	// Disposing a tree that is gone is no error.
+	Dispose(ctx context.Context, l Lease, force bool) error
+	// Retain marks a failed agent's tree to be kept for inspection, within the pin cap, and reports whether it was kept.
+	Retain(ctx context.Context, l Lease, why string) (bool, error)
+}
+
+// GoneError reports that a lease's tree no longer exists or is another one.
+type GoneError struct {
+	ID, Why string
+}
+
+func (e *GoneError) Error() string { return fmt.Sprintf("worktree %q is gone: %s", e.ID, e.Why) }
+
+// NotCollectedError reports a dispose of a tree whose work was not collected.
+type NotCollectedError struct {
+	ID string
+}
+
+func (e *NotCollectedError) Error() string {
+	return fmt.Sprintf("worktree %q holds work that was not collected", e.ID)
+}
+
+// NeedsGitError reports a repository that the built-in driver refuses to guess about.
+type NeedsGitError struct {
+	// Reason names the feature, for example `filter driver "lfs"`.
+	Reason string
+}
+
+func (e *NeedsGitError) Error() string { return "repository needs the git program: " + e.Reason }
