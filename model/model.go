@@ -1,0 +1,127 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/assent-dev/assent/tool"
+)
+
+// Role says who speaks.
+type Role string
+
+// The roles of a transcript.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+	// Tool messages carry results; there is exactly one result for each call of the assistant message before.
+	Tool Role = "tool"
+)
+
+// Message is one entry of a transcript. JSON is its storage form.
+type Message struct {
+	Role    Role         `json:"role"`
+	Text    string       `json:"text,omitempty"`
+	Calls   []ToolCall   `json:"calls,omitempty"`
+	Results []ToolResult `json:"results,omitempty"`
+	// Opaque is provider data that must be sent back verbatim, such as thinking blocks.
+	Opaque json.RawMessage `json:"opaque,omitempty"`
+}
+
+// ToolCall is one tool_use of a model. Input is kept as sent; it may be invalid JSON, then it is a JSON string in Raw.
+type ToolCall struct {
+	// ID is the provider's id; it need not be unique and is only sent back.
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input,omitempty"`
+	// Raw holds arguments that are not valid JSON.
+	Raw string `json:"raw,omitempty"`
+}
+
+// ToolResult answers one ToolCall.
+type ToolResult struct {
+	CallID string `json:"callId"`
+	Name   string `json:"name"`
+	// Result is the outcome; a ValueRef is resolved before a driver sees it.
+	Result tool.Result `json:"result"`
+}
+
+// Spec is a tool as a model sees it.
+type Spec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// Request asks for one turn.
+type Request struct {
+	// Model is the provider's name for the model, without the provider prefix.
+	Model    string
+	System   string
+	Messages []Message
+	// Tools is empty on a last turn without tools.
+	Tools []Spec
+	// MaxOutputTokens bounds the turn; zero lets the driver choose.
+	MaxOutputTokens int
+}
+
+// Stop says why a turn ended.
+type Stop string
+
+// The stop reasons.
+const (
+	StopEnd       Stop = "end"
+	StopToolUse   Stop = "tool_use"
+	StopMaxTokens Stop = "max_tokens"
+	StopRefusal   Stop = "refusal"
+)
+
+// Response is one turn.
+type Response struct {
+	Text   string          `json:"text,omitempty"`
+	Calls  []ToolCall      `json:"calls,omitempty"`
+	Stop   Stop            `json:"stop"`
+	Usage  Usage           `json:"usage"`
+	Opaque json.RawMessage `json:"opaque,omitempty"`
+}
+
+// Usage counts tokens. CachedInputTokens is a part of InputTokens.
+type Usage struct {
+	InputTokens       int64 `json:"inputTokens"`
+	CachedInputTokens int64 `json:"cachedInputTokens,omitempty"`
+	OutputTokens      int64 `json:"outputTokens"`
+}
+
+// Add returns the sum.
+func (u Usage) Add(o Usage) Usage {
+	return Usage{u.InputTokens + o.InputTokens, u.CachedInputTokens + o.CachedInputTokens, u.OutputTokens + o.OutputTokens}
+}
+
+// Model is one provider's driver, bound to one endpoint. It makes one attempt and is safe for concurrent use.
+type Model interface {
+	Generate(ctx context.Context, r Request) (Response, error)
+}
+
+// Error is a failed Generate.
+type Error struct {
+	// Kind is a short stable word, for example rate_limit, overloaded, bad_request, script_ended.
+	Kind  string
+	Msg   string
+	Retry bool
+	// After is the least time to wait before trying again; zero leaves it to the caller.
+	After time.Duration
+	Cause error
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("model: %s: %s", e.Kind, e.Msg)
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }

@@ -1,0 +1,71 @@
+package tool
+
+import (
+	"encoding/json"
+	"log/slog"
+
+	"github.com/assent-dev/assent/blob"
+)
+
+// Call is one request to run a tool, as it travels to the worker that runs it. The grant beside it binds
+// every byte of Input.
+type Call struct {
+	// ID is unique in the run and is the activity id.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Input is the final argument object. It is empty when InputRef is set.
+	Input json.RawMessage `json:"input,omitempty"`
+	// InputRef points to an input that is too large for history.
+	InputRef *blob.Ref `json:"inputRef,omitempty"`
+	// ContractHash is the frozen contract; a worker whose tool differs returns drift and runs nothing.
+	ContractHash string `json:"contractHash"`
+	// IdempotencyKey is the same for every attempt of this call; it holds the digest of the arguments.
+	IdempotencyKey string `json:"idempotencyKey"`
+	// Agent describes who calls; nil in workflows that are not agents.
+	Agent *Agent `json:"agent,omitempty"`
+	// Dir is the working directory of the agent's tools.
+	Dir string `json:"dir,omitempty"`
+	// Isolation is none, readonly or worktree.
+	Isolation string `json:"isolation,omitempty"`
+	// Lease is the opaque lease of the worktree that Dir belongs to, if any.
+	Lease json.RawMessage `json:"lease,omitempty"`
+	// Approved says how an asked call was approved; nil for calls nobody was asked about.
+	Approved *Approved `json:"approved,omitempty"`
+	// Guards names the guards that must be mounted on the worker that runs the call.
+	Guards []string `json:"guards,omitempty"`
+	// Modified is true when Input is not what the model sent.
+	Modified bool `json:"modified,omitempty"`
+}
+
+// Agent says which agent calls.
+type Agent struct {
+	RunID string `json:"runId"`
+	Type  string `json:"type"`
+	Label string `json:"label,omitempty"`
+}
+
+// Approved says who allowed a call and why.
+type Approved struct {
+	Key    string `json:"key"`
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Context is what a running tool may know about its call. It offers no way to spawn: tools are leaves.
+// Cancellation, deadlines and budget stops arrive through the context.Context beside it.
+type Context struct {
+	// RunID is the workflow run; SpanID is the call within it.
+	RunID, SpanID string
+	Agent         Agent
+	// Dir is the absolute working directory; Isolation is none, readonly or worktree.
+	Dir, Isolation string
+	// Attempt counts from 1.
+	Attempt int
+	CallID  string
+	// IdempotencyKey is stable over attempts and safe to send to other systems.
+	IdempotencyKey string
+	// Log never writes history.
+	Log *slog.Logger
+	// Approved is nil unless somebody was asked.
+	Approved *Approved
+}
