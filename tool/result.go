@@ -49,6 +49,8 @@ type Result struct {
 	// Value is the JSON value of an OK result; ValueRef holds it instead when it is too large for history.
 	Value    json.RawMessage `json:"value,omitempty"`
 	ValueRef *blob.Ref       `json:"valueRef,omitempty"`
+	// Preview is the beginning of a value that is not inline, for people who read history.
+	Preview string `json:"preview,omitempty"`
 	// Failure is set unless Code is OK.
 	Failure *Failure `json:"failure,omitempty"`
 	// FinalInput is what really ran when the model's arguments were changed by a hook or a person.

@@ -1,0 +1,118 @@
+package approval
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/permission/argv"
+)
+
+// Approval is the open question: one for each asked call, never one for a batch.
+type Approval struct {
+	// Key names the question; short, typeable, unique in its agent.
+	Key  string `json:"key"`
+	Tool string `json:"tool"`
+	// Input is exactly what will run if the answer is allow. It is shortened only for display.
+	Input json.RawMessage `json:"input"`
+	// Why says who asks: the layer, the rule and its reason.
+	Why       string             `json:"why"`
+	DecidedBy permission.Decider `json:"decidedBy"`
+	Rule      *permission.Rule   `json:"rule,omitempty"`
+	Segments  []argv.Segment     `json:"segments,omitempty"`
+	AskedAt   time.Time          `json:"askedAt"`
+	// Deadline is when the question closes as expired; absent means never.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// Agent is the agent type that asks, or the workflow type outside agents.
+	Agent string `json:"agent,omitempty"`
+	// CallID is the call that waits.
+	CallID string `json:"callId"`
+	// Seal binds an answer to what was asked.
+	Seal Seal `json:"seal"`
+}
+
+// Seal is what a grant must still match when an answer takes effect.
+type Seal struct {
+	// RunID is the run that asked, as recorded by the decision. After a reset it differs and the answer is void.
+	RunID        string `json:"runId"`
+	ContentKey   string `json:"contentKey"`
+	InputDigest  string `json:"inputDigest"`
+	ContractHash string `json:"contractHash"`
+	PolicyDigest string `json:"policyDigest"`
+}
+
+// Choice is what an answer says.
+type Choice string
+
+// The choices. Anything else that names a pending question denies it.
+const (
+	Allow  Choice = "allow"
+	Deny   Choice = "deny"
+	Revoke Choice = "revoke"
+)
+
+// Resolution is the answer as it travels: a signal's or an update's argument.
+type Resolution struct {
+	Key      string `json:"key"`
+	Decision Choice `json:"decision"`
+	Reason   string `json:"reason,omitempty"`
+	// By is self-asserted unless Signature is verified.
+	By string `json:"by,omitempty"`
+	// Input replaces the arguments; it is validated and judged again before it runs.
+	Input json.RawMessage `json:"input,omitempty"`
+	// Always proposes a vetted line for the segment that asked.
+	Always bool `json:"always,omitempty"`
+	// ExpiresAt is the last moment at which the call may start.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	Signature *Signature `json:"signature,omitempty"`
+}
+
+// Signature is an ed25519 signature over the approval digest.
+type Signature struct {
+	KeyID string `json:"keyId"`
+	// Sig is base64.
+	Sig string `json:"sig"`
+}
+
+// How says how a question was closed.
+type How string
+
+// The ways in which a question closes.
+const (
+	Allowed   How = "allowed"
+	Denied    How = "denied"
+	Revoked   How = "revoked"
+	Expired   How = "expired"
+	Cancelled How = "cancelled"
+	Abandoned How = "abandoned"
+	// Void answers were given to another run of the same history; the question opens again under a new key.
+	Void How = "void"
+)
+
+// Closed is the record of a question that is no longer open.
+type Closed struct {
+	Key    string    `json:"key"`
+	Tool   string    `json:"tool"`
+	CallID string    `json:"callId"`
+	How    How       `json:"how"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+	// Via is signal, update, timer or workflow.
+	Via string `json:"via"`
+}
+
+// Ignored is an answer that changed nothing, and why.
+type Ignored struct {
+	At  time.Time `json:"at"`
+	Key string    `json:"key,omitempty"`
+	Why string    `json:"why"`
+	Via string    `json:"via"`
+}
+
+// List is the answer of the approvals query.
+type List struct {
+	Pending []Approval `json:"pending"`
+	Closed  []Closed   `json:"closed"`
+	Ignored []Ignored  `json:"ignored"`
+}

@@ -1,0 +1,54 @@
+package approval
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/assent-dev/assent/internal/canonjson"
+)
+
+// ContentKey is the lower-case hex SHA-256 of the canonical JSON of {input, kind: "approval", toolName}.
+func ContentKey(toolName string, input json.RawMessage) (string, error) {
+	if len(input) == 0 {
+		input = json.RawMessage("null")
+	}
+	raw, err := json.Marshal(struct {
+		Input    json.RawMessage `json:"input"`
+		Kind     string          `json:"kind"`
+		ToolName string          `json:"toolName"`
+	}{input, "approval", toolName})
+	if err != nil {
+		return "", fmt.Errorf("content key of %q: %w", toolName, err)
+	}
+	key, err := canonjson.SHA256(raw)
+	if err != nil {
+		return "", fmt.Errorf("content key of %q: %w", toolName, err)
+	}
+	return key, nil
+}
+
+const (
+	keyHex     = 8
+	keyHexStep = 4
+)
+
+// issue returns the next key for a content key and remembers it: `tool-1a2b3c4d`, `.2` for the second question
+// about the same call, more digits when another call has the same first ones.
+func (l *Ledger) issue(toolName, contentKey string) string {
+	n := keyHex
+	stem := toolName + "-" + contentKey[:n]
+	for {
+		owner, taken := l.stems[stem]
+		if !taken || owner == contentKey || n >= len(contentKey) {
+			break
+		}
+		n = min(n+keyHexStep, len(contentKey))
+		stem = toolName + "-" + contentKey[:n]
+	}
+	l.stems[stem] = contentKey
+	l.issued[stem]++
+	if k := l.issued[stem]; k > 1 {
+		return fmt.Sprintf("%s.%d", stem, k)
+	}
+	return stem
+}

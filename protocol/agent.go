@@ -1,0 +1,195 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// Resolution is the argument of the approval signal and of the resolve update.
+type Resolution = approval.Resolution
+
+// Approvals is the result of the approvals query.
+type Approvals = approval.List
+
+// MaxPrompt is the largest prompt in bytes; larger material belongs in a file that the agent reads.
+const MaxPrompt = 1 << 20
+
+// AgentInput starts an agent.
+type AgentInput struct {
+	Prompt string `json:"prompt"`
+	// AgentType is the name of a profile.
+	AgentType string `json:"agentType"`
+	Label     string `json:"label,omitempty"`
+	// Models replaces the profile's list, each `provider:name`; the first one that works is used.
+	Models []string `json:"models,omitempty"`
+	// Tools replaces the profile's list; an explicit empty list removes all.
+	Tools *[]string `json:"tools,omitempty"`
+	// Permissions tightens the profile's; it can never loosen.
+	Permissions *Tighten            `json:"permissions,omitempty"`
+	Isolation   *worktree.Isolation `json:"isolation,omitempty"`
+	// Limits replaces the profile's where a member is set.
+	Limits    *Limits  `json:"limits,omitempty"`
+	BudgetUSD *float64 `json:"budgetUSD,omitempty"`
+	// OutputSchema asks for structured output.
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Key          string          `json:"key,omitempty"`
+}
+
+// Tighten holds the deny and ask rules that one agent adds to its profile's.
+type Tighten struct {
+	Deny []permission.Rule `json:"deny,omitempty"`
+	Ask  []permission.Rule `json:"ask,omitempty"`
+}
+
+// Limits bounds an agent; a zero member means the default.
+type Limits struct {
+	MaxTurns     int `json:"maxTurns,omitempty"`
+	MaxToolCalls int `json:"maxToolCalls,omitempty"`
+	// MaxOutputTokens is for each turn.
+	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
+	// WallClock bounds the whole agent, waiting included; zero means none.
+	WallClock time.Duration `json:"wallClockNs,omitempty"`
+	// MaxIdleTurns bounds consecutive turns without a new (tool, input, result).
+	MaxIdleTurns int `json:"maxIdleTurns,omitempty"`
+}
+
+// DefaultLimits are the limits of an agent that sets none.
+func DefaultLimits() Limits {
+	return Limits{MaxTurns: 32, MaxToolCalls: 128, MaxOutputTokens: 8192, MaxIdleTurns: 3}
+}
+
+// Over returns l with every zero member taken from base.
+func (l Limits) Over(base Limits) Limits {
+	pick := func(a, b int) int {
+		if a != 0 {
+			return a
+		}
+		return b
+	}
+	out := Limits{
+		MaxTurns:        pick(l.MaxTurns, base.MaxTurns),
+		MaxToolCalls:    pick(l.MaxToolCalls, base.MaxToolCalls),
+		MaxOutputTokens: pick(l.MaxOutputTokens, base.MaxOutputTokens),
+		MaxIdleTurns:    pick(l.MaxIdleTurns, base.MaxIdleTurns),
+		WallClock:       l.WallClock,
+	}
+	if out.WallClock == 0 {
+		out.WallClock = base.WallClock
+	}
+	return out
+}
+
+// The ceilings of limits: a run must fit into one history.
+const (
+	MostTurns     = 1000
+	MostToolCalls = 2000
+)
+
+// Validate reports limits that cannot be used as *fault.ConfigError.
+func (l Limits) Validate(key string) error {
+	for _, m := range []struct {
+		name      string
+		got, most int
+	}{{"maxTurns", l.MaxTurns, MostTurns}, {"maxToolCalls", l.MaxToolCalls, MostToolCalls},
+		{"maxOutputTokens", l.MaxOutputTokens, 1 << 20}, {"maxIdleTurns", l.MaxIdleTurns, MostTurns}} {
+		if m.got < 0 || m.got > m.most {
+			return fault.Configf(key+"."+m.name, "%d is out of range; 1 to %d, or 0 for the default", m.got, m.most)
+		}
+	}
+	if l.WallClock < 0 {
+		return fault.Configf(key+".wallClock", "must not be negative")
+	}
+	return nil
+}
+
+// Validate reports input that can be refused without looking at the worker's configuration.
+func (in AgentInput) Validate() error {
+	switch {
+	case in.AgentType == "":
+		return fault.Configf("agentType", "is missing; it names a profile")
+	case in.Prompt == "":
+		return fault.Configf("prompt", "is empty")
+	case len(in.Prompt) > MaxPrompt:
+		return fault.Configf("prompt", "has %s, at most %s fit; put long material into a file that the agent reads",
+			mib(len(in.Prompt)), mib(MaxPrompt))
+	case in.BudgetUSD != nil:
+		return &fault.ConfigError{Key: "budgetUSD", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "a budget"}}
+	case len(in.OutputSchema) > 0:
+		return &fault.ConfigError{Key: "outputSchema", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "structured output"}}
+	}
+	if in.Isolation != nil {
+		switch in.Isolation.Kind {
+		case "", worktree.None, worktree.Readonly, worktree.Tree:
+		default:
+			return &fault.ConfigError{Key: "isolation.kind", Msg: fmt.Sprintf("unknown kind %q", in.Isolation.Kind),
+				Allowed: []string{string(worktree.None), string(worktree.Readonly), string(worktree.Tree)}}
+		}
+	}
+	if in.Limits != nil {
+		return in.Limits.Validate("limits")
+	}
+	return nil
+}
+
+func mib(n int) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// Status is how an agent ended.
+type Status string
+
+// The statuses of an AgentResult.
+const (
+	OK        Status = "ok"
+	Failed    Status = "error"
+	LimitHit  Status = "limit"
+	Cancelled Status = "cancelled"
+	Escalated Status = "escalated"
+)
+
+// AgentResult is what an agent returns.
+type AgentResult struct {
+	Status Status `json:"status"`
+	// Output is the model's last text, shortened to 16 KiB; the transcript has it whole.
+	Output string `json:"output"`
+	// Error says what went wrong when Status is not ok.
+	Error    string      `json:"error,omitempty"`
+	Usage    model.Usage `json:"usage"`
+	CostUSD  float64     `json:"costUSD"`
+	Turns    int         `json:"turns"`
+	Calls    int         `json:"calls"`
+	Asked    int         `json:"asked"`
+	Restarts int         `json:"restarts"`
+	// Transcript points to the last node of the hash chain of messages.
+	Transcript  *blob.Ref  `json:"transcript,omitempty"`
+	Store       string     `json:"store,omitempty"`
+	ToolsetHash string     `json:"toolsetHash"`
+	Artifacts   []Artifact `json:"artifacts"`
+	// Escalation is the report of an agent that ended by escalate.
+	Escalation json.RawMessage `json:"escalation,omitempty"`
+	// Progress is the last report_progress of an agent that did not end ok.
+	Progress json.RawMessage `json:"progress,omitempty"`
+}
+
+// ArtifactPatch is the kind of a collected patch.
+const ArtifactPatch = "patch"
+
+// Artifact is something an agent hands back. Nobody applies it for its user.
+type Artifact struct {
+	Kind        string                `json:"kind"`
+	Ref         blob.Ref              `json:"ref"`
+	Files       []worktree.File       `json:"files"`
+	Base        string                `json:"base"`
+	Tree        string                `json:"tree"`
+	Warnings    []string              `json:"warnings,omitempty"`
+	Ignored     []string              `json:"ignored,omitempty"`
+	HostChanges []worktree.HostChange `json:"hostChanges,omitempty"`
+	// Retained is the path of a failed agent's tree that was kept for inspection.
+	Retained string `json:"retained,omitempty"`
+}

@@ -1,0 +1,223 @@
+package protocol
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// Sizes in bytes up to which values stay in history; larger ones go to the blob store.
+const (
+	InlineInput  = 32 << 10
+	InlineResult = 4 << 10
+	// InlineTurn bounds all inputs of one turn together.
+	InlineTurn = 256 << 10
+	// MaxDecision bounds the recorded answer of decide.
+	MaxDecision = 64 << 10
+	// InlineText bounds the text of a turn and the output of an agent.
+	InlineText = 16 << 10
+	// MaxCallsPerTurn bounds the calls of one turn that are looked at; the rest is skipped.
+	MaxCallsPerTurn = 128
+)
+
+// ToolFacts is what a workflow keeps of a frozen tool.
+type ToolFacts struct {
+	Name          string        `json:"name"`
+	Risk          tool.Risk     `json:"risk,omitempty"`
+	NeedsApproval bool          `json:"needsApproval,omitempty"`
+	Idempotent    bool          `json:"idempotent,omitempty"`
+	Concurrent    bool          `json:"concurrent,omitempty"`
+	Timeout       time.Duration `json:"timeoutNs,omitempty"`
+	ContractHash  string        `json:"contractHash"`
+	// ActivityType and TaskQueue are set for tools that are activities of other workers.
+	ActivityType string `json:"activityType,omitempty"`
+	TaskQueue    string `json:"taskQueue,omitempty"`
+}
+
+// Repeatable reports whether a lost attempt may be run again.
+func (f ToolFacts) Repeatable() bool { return f.Idempotent || f.Risk == tool.Read }
+
+// Subject says on whose behalf a call is judged.
+type Subject struct {
+	// Profile names the agent type; empty means that only the engine's layer applies.
+	Profile   string     `json:"profile,omitempty"`
+	Tighten   *Tighten   `json:"tighten,omitempty"`
+	Isolation string     `json:"isolation,omitempty"`
+	Dir       string     `json:"dir,omitempty"`
+	Agent     tool.Agent `json:"agent"`
+}
+
+// ResolveRequest asks a worker for everything that is frozen for an agent's life.
+type ResolveRequest struct {
+	Input AgentInput `json:"input"`
+}
+
+// ResolveResponse is recorded once; restarts keep it.
+type ResolveResponse struct {
+	Models      []string    `json:"models"`
+	System      string      `json:"system,omitempty"`
+	Tools       []ToolFacts `json:"tools"`
+	ToolsetHash string      `json:"toolsetHash"`
+	// Toolset points to the JSON of the frozen tools as the model sees them.
+	Toolset     blob.Ref           `json:"toolset"`
+	Limits      Limits             `json:"limits"`
+	Isolation   worktree.Isolation `json:"isolation"`
+	KeepOnError bool               `json:"keepOnError,omitempty"`
+	// Dir is where tools run without a worktree.
+	Dir    string   `json:"dir"`
+	Store  string   `json:"store"`
+	Guards []string `json:"guards,omitempty"`
+	// Attributes says that the namespace has our search attributes with the right types.
+	Attributes bool `json:"attributes,omitempty"`
+	// Observers says that somebody wants to hear of calls that never ran.
+	Observers bool `json:"observers,omitempty"`
+}
+
+// RefRequest pins a revision.
+type RefRequest struct {
+	Isolation worktree.Isolation `json:"isolation"`
+}
+
+// RefResponse is the pinned revision and the queue of the host that has the repository.
+type RefResponse struct {
+	Resolved  worktree.Resolved `json:"resolved"`
+	HostQueue string            `json:"hostQueue"`
+}
+
+// AcquireRequest makes a tree on the host that receives it.
+type AcquireRequest struct {
+	Identity worktree.Identity `json:"identity"`
+	Resolved worktree.Resolved `json:"resolved"`
+}
+
+// CollectRequest collects a tree; Store is where the agent's blobs are.
+type CollectRequest struct {
+	Lease worktree.Lease `json:"lease"`
+	Store string         `json:"store"`
+}
+
+// DisposeRequest removes a tree, or retains it when Retain says why.
+type DisposeRequest struct {
+	Lease  worktree.Lease `json:"lease"`
+	Force  bool           `json:"force,omitempty"`
+	Retain string         `json:"retain,omitempty"`
+}
+
+// DisposeResponse says whether the tree was kept, and where.
+type DisposeResponse struct {
+	Retained string `json:"retained,omitempty"`
+}
+
+// GenerateRequest asks for one turn. Messages travel by reference; only what is new is here.
+type GenerateRequest struct {
+	Models []string `json:"models"`
+	System string   `json:"system,omitempty"`
+	Store  string   `json:"store"`
+	// Transcript is the last node; nil at the first turn.
+	Transcript *blob.Ref `json:"transcript,omitempty"`
+	// Prompt is the first message and goes with a nil Transcript.
+	Prompt string `json:"prompt,omitempty"`
+	// Results answer the calls of the turn before, in order.
+	Results []model.ToolResult `json:"results,omitempty"`
+	// Note is text of the engine for the model, such as that a limit was reached.
+	Note    string    `json:"note,omitempty"`
+	Toolset *blob.Ref `json:"toolset,omitempty"`
+	// MaxOutputTokens bounds the turn.
+	MaxOutputTokens int `json:"maxOutputTokens"`
+	Turn            int `json:"turn"`
+}
+
+// Requested is one call of a turn.
+type Requested struct {
+	// ModelID is the provider's id, only sent back.
+	ModelID string `json:"modelId"`
+	Name    string `json:"name"`
+	// Exactly one of Input, InputRef and Raw is set.
+	Input    json.RawMessage `json:"input,omitempty"`
+	InputRef *blob.Ref       `json:"inputRef,omitempty"`
+	// Raw is a shortened copy of arguments that are not valid JSON.
+	Raw string `json:"raw,omitempty"`
+}
+
+// GenerateResponse is one turn as history keeps it.
+type GenerateResponse struct {
+	Transcript blob.Ref    `json:"transcript"`
+	Model      string      `json:"model"`
+	Text       string      `json:"text,omitempty"`
+	Calls      []Requested `json:"calls,omitempty"`
+	// Dropped counts calls beyond MaxCallsPerTurn.
+	Dropped int         `json:"dropped,omitempty"`
+	Stop    model.Stop  `json:"stop"`
+	Usage   model.Usage `json:"usage"`
+	CostUSD float64     `json:"costUSD"`
+}
+
+// DecideRequest asks for the decision on one call. It is the input of a local activity and never in history.
+type DecideRequest struct {
+	CallID  string    `json:"callId"`
+	Tool    ToolFacts `json:"tool"`
+	Subject Subject   `json:"subject"`
+	Guards  []string  `json:"guards,omitempty"`
+	Store   string    `json:"store,omitempty"`
+	// Input or InputRef is what the call asks for.
+	Input    json.RawMessage `json:"input,omitempty"`
+	InputRef *blob.Ref       `json:"inputRef,omitempty"`
+}
+
+// DecideResponse is the recorded decision: it says everything that history must show about a call before it runs.
+type DecideResponse struct {
+	CallID string `json:"callId"`
+	Tool   string `json:"tool"`
+	// RunID is the run that decided, as the server told the local activity.
+	RunID string `json:"runId"`
+	// Decision leaves Input empty unless it was modified.
+	Decision permission.Decision `json:"decision"`
+	// InputRef holds a modified input that is too large for history.
+	InputRef    *blob.Ref `json:"inputRef,omitempty"`
+	InputDigest string    `json:"inputDigest,omitempty"`
+	ContentKey  string    `json:"contentKey,omitempty"`
+	// Approval says how to ask; set when the verdict is ask.
+	Approval *permission.ApprovalPolicy `json:"approval,omitempty"`
+	// Slow asks for the same decision by a normal activity.
+	Slow bool `json:"slow,omitempty"`
+	// Drift says that this worker cannot serve the frozen tool.
+	Drift string `json:"drift,omitempty"`
+	// Attributes is as in ResolveResponse, for workflows that are not agents.
+	Attributes bool `json:"attributes,omitempty"`
+}
+
+// AdmitRequest asks whether an answer takes effect.
+type AdmitRequest struct {
+	Question   approval.Approval   `json:"question"`
+	Resolution approval.Resolution `json:"resolution"`
+	Decide     DecideRequest       `json:"decide"`
+}
+
+// AdmitResponse is the recorded effect of an answer.
+type AdmitResponse struct {
+	Key   string       `json:"key"`
+	RunID string       `json:"runId"`
+	How   approval.How `json:"how"`
+	By    string       `json:"by,omitempty"`
+	// Reason says why, for people and for the model.
+	Reason string `json:"reason,omitempty"`
+	// Input is the final input when the answer changed it; InputRef when it is too large.
+	Input        json.RawMessage `json:"input,omitempty"`
+	InputRef     *blob.Ref       `json:"inputRef,omitempty"`
+	InputDigest  string          `json:"inputDigest,omitempty"`
+	PolicyDigest string          `json:"policyDigest,omitempty"`
+	// Expires is the last Unix second at which the call may start; 0 means no bound.
+	Expires int64 `json:"expires,omitempty"`
+}
+
+// ObserveRequest tells observers of a call that never ran.
+type ObserveRequest struct {
+	Call   tool.Call   `json:"call"`
+	Result tool.Result `json:"result"`
+}

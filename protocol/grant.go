@@ -1,0 +1,135 @@
+package protocol
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/assent-dev/assent/fault"
+)
+
+// GrantVersion is the version of the header's format.
+const GrantVersion = 1
+
+// Grant permits one activity to run with one input, once. It travels as JSON in HeaderGrant.
+type Grant struct {
+	Version      int    `json:"v"`
+	CallID       string `json:"call"`
+	RunID        string `json:"run"`
+	ContractHash string `json:"contract"`
+	InputDigest  string `json:"input"`
+	PolicyDigest string `json:"policy"`
+	// Expires is the last Unix second at which the activity may start; 0 means no bound.
+	Expires int64  `json:"exp,omitempty"`
+	KeyID   string `json:"kid,omitempty"`
+	// MAC is unpadded URL base64 of HMAC-SHA256 over the bytes of Material; empty without a key.
+	MAC string `json:"mac,omitempty"`
+}
+
+// Place is what the server attests of a running activity and a grant must name.
+type Place struct {
+	Namespace    string `json:"namespace"`
+	WorkflowID   string `json:"workflow"`
+	ActivityType string `json:"type"`
+	ActivityID   string `json:"id"`
+}
+
+// material is the canonical input of the MAC: a JSON object with a fixed order of members.
+func (g Grant) material(p Place) []byte {
+	g.MAC = ""
+	b, err := json.Marshal(struct {
+		Place Place `json:"place"`
+		Grant Grant `json:"grant"`
+	}{p, g})
+	if err != nil {
+		// Both are structs of strings and integers.
+		panic(err)
+	}
+	return b
+}
+
+// GrantKey is a secret that workers share.
+type GrantKey struct {
+	ID     string
+	Secret []byte
+}
+
+// Keyring signs with its first key and verifies with all. The zero Keyring signs nothing and accepts unsigned
+// grants: it finds faults of wiring and no forgery.
+type Keyring struct{ keys []GrantKey }
+
+// minSecret is the smallest secret in bytes.
+const minSecret = 16
+
+// NewKeyring returns a keyring; the first key signs.
+func NewKeyring(keys ...GrantKey) (Keyring, error) {
+	seen := map[string]bool{}
+	for _, k := range keys {
+		switch {
+		case k.ID == "":
+			return Keyring{}, fault.Configf("grantKeys", "a key has no id")
+		case seen[k.ID]:
+			return Keyring{}, fault.Configf("grantKeys", "the id %q is used twice", k.ID)
+		case len(k.Secret) < minSecret:
+			return Keyring{}, fault.Configf("grantKeys", "the secret of %q has %d bytes, at least %d are needed", k.ID, len(k.Secret), minSecret)
+		}
+		seen[k.ID] = true
+	}
+	return Keyring{keys: keys}, nil
+}
+
+// Empty reports whether the ring has no key.
+func (r Keyring) Empty() bool { return len(r.keys) == 0 }
+
+// Sign returns g with key id and MAC, or g unchanged when the ring is empty.
+func (r Keyring) Sign(g Grant, p Place) Grant {
+	g.Version, g.KeyID, g.MAC = GrantVersion, "", ""
+	if r.Empty() {
+		return g
+	}
+	g.KeyID = r.keys[0].ID
+	g.MAC = mac(r.keys[0].Secret, g.material(p))
+	return g
+}
+
+func mac(secret, material []byte) string {
+	h := hmac.New(sha256.New, secret)
+	h.Write(material)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// GrantError says why a grant does not permit an activity.
+type GrantError struct{ Why string }
+
+func (e *GrantError) Error() string { return "grant refused: " + e.Why }
+
+// Verify checks everything about a grant but its run id, which decides between refusal and unknown effect.
+func (r Keyring) Verify(g Grant, p Place, inputDigest string, now time.Time) error {
+	switch {
+	case g.Version != GrantVersion:
+		return &GrantError{fmt.Sprintf("version %d is unknown", g.Version)}
+	case g.Expires != 0 && now.Unix() > g.Expires:
+		return &GrantError{"it has expired"}
+	case inputDigest != "" && g.InputDigest != inputDigest:
+		return &GrantError{"it is for other arguments"}
+	}
+	if r.Empty() {
+		return nil
+	}
+	for _, k := range r.keys {
+		if k.ID != g.KeyID {
+			continue
+		}
+		if hmac.Equal([]byte(mac(k.Secret, g.material(p))), []byte(g.MAC)) {
+			return nil
+		}
+		return &GrantError{"its signature does not match"}
+	}
+	if g.MAC == "" {
+		return &GrantError{"it is not signed"}
+	}
+	return &GrantError{fmt.Sprintf("its key %q is not known here", g.KeyID)}
+}

@@ -1,0 +1,89 @@
+package protocol
+
+// DefaultTaskQueue is where agents run unless told otherwise.
+const DefaultTaskQueue = "assent"
+
+// WorkflowAgent is the workflow type of an agent: AgentInput in, AgentResult out.
+const WorkflowAgent = "assent.Agent"
+
+// The handlers of an agent.
+const (
+	SignalApproval = "approval"
+	UpdateResolve  = "resolve"
+	QueryApprovals = "approvals"
+)
+
+// The same handlers in workflows that are not agents.
+const (
+	GuardSignalApproval = "assent_approval"
+	GuardUpdateResolve  = "assent_resolve"
+	GuardQueryApprovals = "assent_approvals"
+	// GuardPrefix is reserved: a workflow's own handler with such a name is refused.
+	GuardPrefix = "assent_"
+)
+
+// The activities. Decide and Admit are local activities; their names are in history and never change.
+const (
+	ActivityDecide     = "AssentDecide"
+	ActivityDecideSlow = "AssentDecideSlow"
+	ActivityAdmit      = "AssentAdmit"
+
+	ActivityResolveToolset  = "ResolveToolset"
+	ActivityResolveRef      = "ResolveRef"
+	ActivityGenerate        = "Generate"
+	ActivityAcquireWorktree = "AcquireWorktree"
+	ActivityCollectWorktree = "CollectWorktree"
+	ActivityDisposeWorktree = "DisposeWorktree"
+	ActivityObserve         = "Observe"
+
+	// ToolPrefix starts the activity type of a tool: tool.<name>.
+	ToolPrefix = "tool."
+)
+
+// Error types of application errors.
+const (
+	// ErrorConfig is bad input or configuration; it is never retried.
+	ErrorConfig = "assent.ConfigError"
+	// ErrorDenied refuses an activity; its details carry the tool.Result.
+	ErrorDenied = "assent.Denied"
+	// ErrorModel is a model's failure that trying again cannot mend.
+	ErrorModel = "assent.ModelError"
+	// ErrorGone says that an agent's worktree no longer exists.
+	ErrorGone = "assent.EnvironmentLost"
+	// ErrorStore says that a worker uses another blob store than the agent started with.
+	ErrorStore = "assent.StoreMismatch"
+)
+
+// HeaderGrant is the header that carries a Grant to the worker.
+const HeaderGrant = "assent-grant"
+
+// Search attributes, used when the namespace has them with these types.
+const (
+	AttrStatus      = "AssentStatus"      // Keyword: running, waiting, done
+	AttrAgent       = "AssentAgent"       // Keyword: the agent type
+	AttrPendingTool = "AssentPendingTool" // KeywordList
+	AttrRoot        = "AssentRoot"        // Keyword: the root agent's workflow id
+)
+
+// MemoPending is the memo field that lists pending questions as []MemoQuestion.
+const MemoPending = "assentPending"
+
+// MemoQuestion is what the memo says of a pending question; it needs no worker to be read.
+type MemoQuestion struct {
+	Key    string `json:"key"`
+	Tool   string `json:"tool"`
+	Reason string `json:"reason"`
+}
+
+// RunStatus is the value of AttrStatus.
+type RunStatus string
+
+// The values of AttrStatus.
+const (
+	StatusRunning RunStatus = "running"
+	StatusWaiting RunStatus = "waiting"
+	StatusDone    RunStatus = "done"
+)
+
+// ChangeGate is the GetVersion change id of the gate in workflows that are not agents.
+const ChangeGate = "assent"
