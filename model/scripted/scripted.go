@@ -1,0 +1,151 @@
+package scripted
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/tool"
+)
+
+// The kinds of *model.Error that this driver returns. Neither is worth a retry.
+const (
+	// KindEnded says that the conversation is longer than the script.
+	KindEnded = "script_ended"
+	// KindExpectation says that the last tool result is not the one the script expects.
+	KindExpectation = "script_expectation"
+)
+
+// Model plays a script. It is immutable and safe for concurrent use; Parse and Load make one.
+type Model struct {
+	name  string
+	turns []played
+}
+
+var _ model.Model = (*Model)(nil)
+
+// played is one turn in its final form.
+type played struct {
+	text  string
+	calls []model.ToolCall
+	usage model.Usage
+	stop  model.Stop
+	want  *lastResult
+}
+
+// Turns returns the number of turns in the script.
+func (m *Model) Turns() int { return len(m.turns) }
+
+// Generate returns the turn whose index is the number of assistant messages in r. A request without tools gets the
+// turn's text without its calls, as from a model that is told to finish.
+func (m *Model) Generate(ctx context.Context, r model.Request) (model.Response, error) {
+	if err := ctx.Err(); err != nil {
+		return model.Response{}, err
+	}
+	index := 0
+	for _, msg := range r.Messages {
+		if msg.Role == model.Assistant {
+			index++
+		}
+	}
+	if index >= len(m.turns) {
+		return model.Response{}, &model.Error{
+			Kind: KindEnded,
+			Msg:  fmt.Sprintf("script %q has %d turns and turn %d was asked for", m.name, len(m.turns), index+1),
+		}
+	}
+	t := m.turns[index]
+	if t.want != nil {
+		if problem := t.want.check(r.Messages); problem != "" {
+			return model.Response{}, &model.Error{
+				Kind: KindExpectation,
+				Msg:  fmt.Sprintf("script %q turn %d: %s", m.name, index+1, problem),
+			}
+		}
+	}
+	calls := t.calls
+	if len(r.Tools) == 0 {
+		calls = nil
+	}
+	return model.Response{Text: t.text, Calls: slices.Clone(calls), Stop: t.stopFor(calls), Usage: t.usage}, nil
+}
+
+// stopFor returns the reason that fits the calls which are really sent.
+func (t played) stopFor(calls []model.ToolCall) model.Stop {
+	switch {
+	case t.stop == model.StopToolUse && len(calls) == 0, t.stop == "" && len(calls) == 0:
+		return model.StopEnd
+	case t.stop == "":
+		return model.StopToolUse
+	}
+	return t.stop
+}
+
+// check says what differs from the expectation, or nothing.
+func (w *lastResult) check(messages []model.Message) string {
+	last := lastOf(messages)
+	if last == nil {
+		return fmt.Sprintf("expected a last result %s, found no tool result", w.describe())
+	}
+	text := resultText(last.Result)
+	if (w.Code == "" || w.Code == string(last.Result.Code)) && strings.Contains(text, w.Contains) {
+		return ""
+	}
+	return fmt.Sprintf("expected a last result %s, found %s from %s: %s", w.describe(), last.Result.Code, last.Name, clip(text))
+}
+
+func (w *lastResult) describe() string {
+	var parts []string
+	if w.Code != "" {
+		parts = append(parts, "with code "+w.Code)
+	}
+	if w.Contains != "" {
+		parts = append(parts, fmt.Sprintf("containing %q", w.Contains))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// lastOf returns the last tool result of the transcript.
+func lastOf(messages []model.Message) *model.ToolResult {
+	for _, msg := range slices.Backward(messages) {
+		if n := len(msg.Results); n > 0 {
+			return &msg.Results[n-1]
+		}
+	}
+	return nil
+}
+
+// resultText is what "contains" looks at: the failure message if there is one, and the value both as JSON and, where
+// it is a string, as the text it stands for.
+func resultText(r tool.Result) string {
+	var parts []string
+	if r.Failure != nil {
+		parts = append(parts, r.Failure.Message)
+		for _, issue := range r.Failure.Issues {
+			parts = append(parts, issue.Pointer+": "+issue.Message)
+		}
+		if len(r.Failure.Data) > 0 {
+			parts = append(parts, string(r.Failure.Data))
+		}
+	}
+	if len(r.Value) > 0 {
+		parts = append(parts, string(r.Value))
+		var s string
+		if json.Unmarshal(r.Value, &s) == nil {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// clip keeps error messages readable.
+func clip(s string) string {
+	const most = 400
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%d bytes more)", len(s)-most)
+}
