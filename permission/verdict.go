@@ -73,12 +73,15 @@ type Decision struct {
 	Input json.RawMessage `json:"input"`
 	// Modified is true when Input is not what was asked for.
 	Modified bool `json:"modified,omitempty"`
+	// Failed is true when the layer denied because it failed, not because it was of that opinion.
+	Failed bool `json:"failed,omitempty"`
 	// Advisories are domain rules that matched without being enforced.
 	Advisories []Advisory `json:"advisories,omitempty"`
 	// Segments explains argv rules, one entry for each segment of the command.
 	Segments     []argv.Segment `json:"segments,omitempty"`
 	PolicyDigest string         `json:"policyDigest"`
-	// Invalid is set when DecidedBy is invalid: every place where the arguments do not fit.
+	// Invalid lists every place where the arguments do not fit the tool: the caller's if DecidedBy is invalid, else
+	// those that a hook or canUseTool put in their place.
 	Invalid []tool.Issue `json:"issues,omitempty"`
 }
 

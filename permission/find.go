@@ -1,0 +1,206 @@
+package permission
+
+import (
+	"slices"
+
+	"github.com/assent-dev/assent/permission/argv"
+	"github.com/assent-dev/assent/tool"
+)
+
+// fetchTool is the first-party tool whose domain rules the chain enforces.
+const fetchTool = "fetch"
+
+// none is the index of no rule.
+const none = -1
+
+// finding is what the tables say about one input.
+type finding struct {
+	deny, ask int // the first matching rule of each table, or none
+	// unsure says why some rule could not be judged, which asks; empty if all could.
+	unsure     string
+	segments   []argv.Segment
+	advisories []Advisory
+	in         input
+}
+
+// soft reports an ask that must not shield the call from a canUseTool that would deny it: by a rule of the agent's
+// input, or because the input cannot be read. So adding a rule never weakens. The policy's own ask rules have been
+// seen to by then.
+func (f *finding) soft() bool { return f.ask != none || f.unsure != "" }
+
+// find asks both tables about the present input, once.
+func (j *judging) find() *finding {
+	if j.seen == nil {
+		j.seen = j.chain.find(j.call)
+	}
+	return j.seen
+}
+
+func (c *Chain) find(call Call) *finding {
+	f := &finding{deny: c.deny.plain(call.Tool), ask: c.ask.plain(call.Tool)}
+	p := c.plans[call.Tool.Name]
+	if p == nil {
+		return f
+	}
+	f.in = readInput(call.Input)
+	if len(p.deny.list)+len(p.ask.list) > 0 {
+		f.judgeCommands(p)
+	}
+	if len(p.domains) > 0 {
+		f.judgeHosts(c, p, call.Tool.Name == fetchTool)
+	}
+	return f
+}
+
+// plain returns the first rule that names the tool or its risk, or none.
+func (t *table) plain(info tool.Info) int {
+	found := none
+	if i, ok := t.byTool[info.Name]; ok {
+		found = i
+	}
+	risk := info.Risk
+	if !slices.Contains(tool.Risks(), risk) {
+		risk = tool.Undeclared // a word we do not know is no declaration
+	}
+	if i, ok := t.byRisk[risk]; ok {
+		found = first(found, i)
+	}
+	return found
+}
+
+// first returns the earlier of two rules.
+func first(a, b int) int {
+	if a == none || b == none {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+func (f *finding) judgeCommands(p *plan) {
+	f.unsure = f.in.noCommand
+	for _, command := range f.in.commands {
+		r := command.Chain(p.deny.list, p.ask.list)
+		f.segments = append(f.segments, r.Segments...)
+		switch {
+		case r.Outcome == argv.Deny:
+			f.deny = first(f.deny, p.deny.earliest(r))
+		case r.Outcome == argv.Ask && r.Table == argv.TableAsk:
+			f.ask = first(f.ask, p.ask.earliest(r))
+		case r.Outcome == argv.Ask:
+			f.unsure = unsure(r)
+		}
+	}
+}
+
+// earliest returns the first rule of the table that a segment with the outcome of the whole command names.
+func (p *patterns) earliest(r argv.Result) int {
+	found := p.owner[r.Index]
+	for _, s := range r.Segments {
+		if i, ok := p.rule[s.Pattern]; ok && s.Verdict == r.Outcome.String() && s.Table == r.Table {
+			found = first(found, i)
+		}
+	}
+	return found
+}
+
+func unsure(r argv.Result) string {
+	why := "the command cannot be judged"
+	if r.Construct != "" {
+		why += ": " + r.Construct
+	}
+	for _, s := range r.Segments {
+		if s.Verdict == argv.TableAsk && s.Table == argv.TableDeny {
+			return why + ": it may become what " + quoteFlow(s.Pattern) + " denies"
+		}
+	}
+	return why
+}
+
+// judgeHosts decides by the domain rules of the fetch tool, and lists those of any other tool as advisories.
+func (f *finding) judgeHosts(c *Chain, p *plan, enforced bool) {
+	if enforced && f.unsure == "" {
+		f.unsure = f.in.noHost
+	}
+	for _, d := range p.domains {
+		for _, host := range f.in.hosts {
+			switch {
+			case !matchAny(d.domains, host):
+			case !enforced:
+				f.advisories = append(f.advisories, Advisory{Table: d.table, Rule: c.side(d.table).rules[d.index].rule, Host: host})
+			case d.table == argv.TableDeny:
+				f.deny = first(f.deny, d.index)
+			default:
+				f.ask = first(f.ask, d.index)
+			}
+		}
+	}
+}
+
+func (c *Chain) side(name string) *table {
+	if name == argv.TableDeny {
+		return &c.deny
+	}
+	return &c.ask
+}
+
+// vetted allows a command that the vetted lines cover and no rule on commands stops; it is the last hook.
+func (j *judging) vetted() (Decision, bool) {
+	j.layer = ByHook
+	p := j.chain.plans[j.call.Tool.Name]
+	if p == nil || len(p.vetted) == 0 {
+		return Decision{}, false
+	}
+	f := j.find()
+	if f.deny != none || f.in.noCommand != "" || len(f.in.commands) != 1 {
+		return Decision{}, false
+	}
+	r := f.in.commands[0].Match(argv.Tables{Allow: p.vetted, Ask: p.ask.list, Deny: p.deny.list})
+	if r.Outcome != argv.Allow {
+		return Decision{}, false
+	}
+	d := j.decide(Allow, ByHook, "vetted "+quoteFlow(r.Segments[0].Pattern))
+	d.Segments = r.Segments
+	return d, true
+}
+
+// JudgeHost says what the domain rules of a tool say of one host: for a tool that checks every connection it makes,
+// redirects included. The rule is nil if none matches, which allows; text that is no host is denied.
+func (c *Chain) JudgeHost(toolName, host string) (Verdict, *Rule) {
+	p := c.plans[toolName]
+	if p == nil {
+		return Allow, nil
+	}
+	f := finding{deny: none, ask: none}
+	normal, ok := normalHost(host)
+	if !ok {
+		return Deny, nil
+	}
+	f.in.hosts = []string{normal}
+	f.judgeHosts(c, p, true)
+	switch {
+	case f.deny != none:
+		return Deny, c.deny.copyOf(f.deny)
+	case f.ask != none:
+		return Ask, c.ask.copyOf(f.ask)
+	}
+	return Allow, nil
+}
+
+// DenyArgv returns the deny rule that matches a program with its arguments, or nil: for a tool that checks what a
+// shell really runs, after expansion. An argument list that cannot be judged is not denied here.
+func (c *Chain) DenyArgv(toolName string, args []string) *Rule {
+	p := c.plans[toolName]
+	if p == nil || len(p.deny.list) == 0 {
+		return nil
+	}
+	r := argv.LexArgv(args).Chain(p.deny.list, nil)
+	if r.Outcome != argv.Deny {
+		return nil
+	}
+	return c.deny.copyOf(p.deny.earliest(r))
+}
+
+func (t *table) copyOf(i int) *Rule {
+	r := t.rules[i].rule
+	return &r
+}

@@ -1,0 +1,91 @@
+package permission
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// domain is one entry of a domain rule: a host, or every host below one.
+type domain struct {
+	host string
+	wild bool
+}
+
+// parseDomain accepts an exact host or *.host.
+func parseDomain(text string) (domain, bool) {
+	rest, wild := strings.CutPrefix(text, "*.")
+	host, ok := normalHost(rest)
+	if _, err := netip.ParseAddr(host); err == nil && wild {
+		return domain{}, false
+	}
+	return domain{host: host, wild: wild}, ok
+}
+
+// parseDomains parses domains that were checked.
+func parseDomains(s Strings) []domain {
+	out := make([]domain, len(s.Values))
+	for i, text := range s.Values {
+		out[i], _ = parseDomain(text)
+	}
+	return out
+}
+
+func matchAny(domains []domain, host string) bool {
+	for _, d := range domains {
+		if d.wild && strings.HasSuffix(host, "."+d.host) || !d.wild && host == d.host {
+			return true
+		}
+	}
+	return false
+}
+
+// hostOf returns the normal form of the host of an absolute URL.
+func hostOf(rawURL string) (string, bool) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme == "" {
+		return "", false
+	}
+	return normalHost(u.Hostname())
+}
+
+// normalHost brings two spellings of one host to one form: IDNA in ASCII, lower case, no final dot; an IP address in
+// its shortest form, an IPv4 address in IPv6 clothes as IPv4. False means that the text is no host.
+func normalHost(host string) (string, bool) {
+	trimmed := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if addr, err := netip.ParseAddr(trimmed); err == nil {
+		return addr.Unmap().WithZone("").String(), true
+	}
+	ascii := host
+	if !isASCII(host) { // as net/http does, so that names with an underscore pass
+		var err error
+		if ascii, err = idna.Lookup.ToASCII(host); err != nil {
+			return "", false
+		}
+	}
+	// IDNA maps the wide dots to plain ones, so only now is there one kind of final dot to take off.
+	ascii = strings.TrimSuffix(strings.ToLower(ascii), ".")
+	if ascii == "" || len(ascii) > 253 {
+		return "", false
+	}
+	for _, label := range strings.Split(ascii, ".") {
+		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "", false
+		}
+	}
+	if addr, err := netip.ParseAddr(ascii); err == nil { // digits that IDNA made plain
+		return addr.String(), true
+	}
+	return ascii, true
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
