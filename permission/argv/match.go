@@ -1,25 +1,42 @@
 package argv
 
-// Compile compiles a pattern. The error is a [*PatternError]: nothing in the pattern, text that is no list
-// of shell words, a ** that is not last.
-func Compile(text string) (Pattern, error) {
-	return Pattern{}, &PatternError{Pattern: text, Msg: "no words"}
-}
-
-// Lex lexes shell text. It never fails: what cannot be lexed is a Command that asks.
-func Lex(command string) Command { return Command{segments: []segment{{text: command}}} }
-
-// LexArgv takes an argument list that runs without a shell: one segment of literal tokens.
-func LexArgv(args []string) Command { return Command{} }
-
 // Match returns the strictest verdict over the segments: deny over ask over allow. A segment that no pattern
 // matches asks.
-func (c Command) Match(t Tables) Result { return Result{Outcome: Ask, Index: -1} }
+func (c Command) Match(t Tables) Result {
+	return c.judge(func(s *segment) verdict {
+		v := s.restrict(t.Deny, t.Ask)
+		if v.outcome == None {
+			v = s.permit(t.Allow)
+		}
+		return v
+	})
+}
 
 // Chain judges by deny and ask patterns alone and never allows: None means that every segment could be read
 // and no pattern matched. The caller asks for it only if the tool has an argv rule.
-func (c Command) Chain(deny, ask []Pattern) Result { return Result{Outcome: Ask, Index: -1} }
+func (c Command) Chain(deny, ask []Pattern) Result {
+	return c.judge(func(s *segment) verdict { return s.restrict(deny, ask) })
+}
 
-// Suggest returns the exact pattern that allows segment, the text of one simple command, and nothing else;
-// false if there is none, because a shell would expand a word of it or it can never be allowed.
-func Suggest(segment string) (string, bool) { return "", false }
+func (c Command) judge(of func(*segment) verdict) Result {
+	segments := c.segments
+	if len(segments) == 0 {
+		segments = []segment{{asks: "no command"}}
+	}
+	r := Result{Outcome: None, Index: -1, Segments: make([]Segment, 0, len(segments))}
+	for i := range segments {
+		v := of(&segments[i])
+		r.Segments = append(r.Segments, Segment{
+			Segment:   shown(segments[i].text),
+			Verdict:   v.outcome.String(),
+			Table:     v.table,
+			Pattern:   v.pattern,
+			Construct: v.construct,
+		})
+		// The first segment with the strictest outcome speaks for the command.
+		if i == 0 || v.outcome < r.Outcome {
+			r.Outcome, r.Table, r.Index, r.Construct = v.outcome, v.table, v.index, v.construct
+		}
+	}
+	return r
+}

@@ -1,0 +1,153 @@
+package argv
+
+import "strings"
+
+// judgeWords finds what the words of a segment refuse, and builds the views on them.
+func (s *segment) judgeWords(depth int) {
+	for i := range s.words {
+		w := &s.words[i]
+		s.refuse(w.never)
+		if s.asks == "" {
+			s.asks = w.asks
+		}
+	}
+	if len(s.words) == 0 {
+		s.refuse("no command")
+		return
+	}
+	first := 0 // the command word
+	for first < len(s.words) && s.words[first].spelled {
+		if first > 0 {
+			// A pattern may name some of the assignments in front, so each rest of them is a view.
+			s.views = append(s.views, view{words: s.words[first:]})
+		}
+		first++
+	}
+	if first > 0 {
+		s.views = append(s.views, view{words: s.words})
+	}
+	args := s.words[first:]
+	if len(args) == 0 {
+		return
+	}
+	if cmd := &args[0]; cmd.dyn && !cmd.tilde {
+		s.refuse("expansion in the command word")
+	} else if cmd.dyn {
+		cmd.spelled = true
+	}
+	s.builtin(args)
+	s.program(args, false, depth)
+}
+
+// builtin refuses the commands that run, define or evaluate text, whatever the pattern says of their arguments.
+func (s *segment) builtin(args []word) {
+	name := args[0].text
+	switch {
+	case args[0].dyn:
+	case reserved[name]:
+		// The parser takes a keyword for a program where the shells may not.
+		s.asks = "reserved word " + name
+	case name == "let":
+		s.asks = "let"
+	case neverAllowed[name]:
+		s.refuse(name)
+	case evaluatesNames[name] && subscript(name, args[1:]):
+		s.asks = "subscript that bash evaluates"
+	}
+}
+
+var reserved = map[string]bool{
+	"!": true, "{": true, "}": true, "[[": true, "]]": true, "case": true, "coproc": true, "do": true, "done": true,
+	"elif": true, "else": true, "esac": true, "fi": true, "for": true, "function": true, "if": true,
+	"select": true, "then": true, "until": true, "while": true,
+}
+
+// neverAllowed are the builtins that run text, change what a name runs, or exist in bash alone.
+var neverAllowed = map[string]bool{
+	"eval": true, ".": true, "source": true, "trap": true, "alias": true, "builtin": true, "command": true,
+	"exec": true, "declare": true, "local": true, "typeset": true, "nameref": true,
+}
+
+// evaluatesNames are the builtins in which bash runs $(…) out of the subscript of a quoted name.
+var evaluatesNames = map[string]bool{
+	"test": true, "[": true, "printf": true, "read": true, "unset": true, "mapfile": true, "readarray": true,
+	"getopts": true, "wait": true, "export": true, "readonly": true,
+}
+
+func subscript(name string, args []word) bool {
+	for i := range args {
+		if name == "printf" && (i == 0 || args[i-1].text != "-v") && !strings.HasPrefix(args[i].text, "-v") {
+			continue
+		}
+		if _, rest, ok := strings.Cut(args[i].text, "["); ok && strings.ContainsAny(rest, "$`") {
+			return true
+		}
+	}
+	return false
+}
+
+// verdict is what the tables say of one segment.
+type verdict struct {
+	outcome   Outcome
+	table     string
+	index     int
+	pattern   string
+	construct string
+}
+
+func spoken(o Outcome, table string, patterns []Pattern, i int, construct string) verdict {
+	return verdict{o, table, i, patterns[i].text, construct}
+}
+
+func unspoken(o Outcome, construct string) verdict {
+	return verdict{outcome: o, index: -1, construct: construct}
+}
+
+const mayExpand = "expansion that may become what the pattern names"
+
+// restrict judges s by deny and ask patterns; an outcome of None means that they have nothing against it.
+func (s *segment) restrict(deny, ask []Pattern) verdict {
+	if s.asks != "" {
+		return unspoken(Ask, s.asks)
+	}
+	if i := s.find(deny, Pattern.holds); i >= 0 {
+		return spoken(Deny, TableDeny, deny, i, "")
+	}
+	if i := s.find(ask, Pattern.holds); i >= 0 {
+		return spoken(Ask, TableAsk, ask, i, "")
+	}
+	if i := s.find(deny, Pattern.mayHold); i >= 0 {
+		return spoken(Ask, TableDeny, deny, i, mayExpand)
+	}
+	if i := s.find(ask, Pattern.mayHold); i >= 0 {
+		return spoken(Ask, TableAsk, ask, i, mayExpand)
+	}
+	if s.unsure != "" && len(deny)+len(ask) > 0 {
+		return unspoken(Ask, s.unsure)
+	}
+	return unspoken(None, "")
+}
+
+func (s *segment) find(patterns []Pattern, match func(Pattern, view) bool) int {
+	for i, p := range patterns {
+		for _, v := range s.views {
+			if match(p, v) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// permit judges a segment that deny and ask patterns have nothing against.
+func (s *segment) permit(allow []Pattern) verdict {
+	if s.never != "" {
+		return unspoken(Ask, s.never)
+	}
+	for i, p := range allow {
+		if p.covers(s.words) {
+			return spoken(Allow, TableAllow, allow, i, s.note)
+		}
+	}
+	return unspoken(Ask, "")
+}

@@ -1,0 +1,134 @@
+package argv
+
+// view is one argument list that deny and ask patterns look at: the words as written, those without
+// assignments, the program behind a wrapper.
+type view struct {
+	words []word
+	// base replaces the first word, if not nil: the program's name without its path.
+	base *word
+	// open: any number of words may follow (xargs).
+	open bool
+}
+
+func (v view) len() int { return len(v.words) }
+
+func (v view) at(i int) *word {
+	if i == 0 && v.base != nil {
+		return v.base
+	}
+	return &v.words[i]
+}
+
+// holds reports whether p matches the words of v as they stand.
+func (p Pattern) holds(v view) bool {
+	n := v.len()
+	if n < len(p.tokens) || n == 0 || p.text == "" || n > len(p.tokens) && !p.rest {
+		return false
+	}
+	for i, t := range p.tokens {
+		if !t.any && t.text != v.at(i).text {
+			return false
+		}
+	}
+	return true
+}
+
+// mayHold reports whether the words of v may become, once a shell has expanded them, words that p matches. It
+// never says no wrongly. State i means that the first i tokens are matched.
+func (p Pattern) mayHold(v view) bool {
+	if p.text == "" {
+		return false
+	}
+	m := matcher{pattern: p, state: make([]bool, len(p.tokens)+1), spare: make([]bool, len(p.tokens)+1)}
+	m.state[0] = true
+	for i := range v.len() {
+		if !m.step(v.at(i)) {
+			return false
+		}
+	}
+	if v.open {
+		return true // some state is left, and what follows can be anything
+	}
+	return m.state[len(p.tokens)]
+}
+
+type matcher struct {
+	pattern      Pattern
+	state, spare []bool
+}
+
+// step consumes one word and reports whether any state is left.
+func (m *matcher) step(w *word) bool {
+	switch {
+	case w.gap:
+		m.cut(w)
+	case w.many:
+		m.repeat(w)
+	default:
+		m.one(w)
+	}
+	for _, alive := range m.state {
+		if alive {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *matcher) accepts(i int, may func(string) bool) bool {
+	t := m.pattern.tokens[i]
+	return t.any || may(t.text)
+}
+
+func (m *matcher) one(w *word) {
+	clear(m.spare)
+	last := len(m.pattern.tokens)
+	for i, alive := range m.state {
+		switch {
+		case !alive:
+		case i < last:
+			if m.accepts(i, w.mayBe) {
+				m.spare[i+1] = true
+			}
+		case m.pattern.rest:
+			m.spare[i] = true
+		}
+	}
+	m.state, m.spare = m.spare, m.state
+}
+
+// repeat takes any number of words of the shape of w, none included.
+func (m *matcher) repeat(w *word) {
+	for i := range m.pattern.tokens {
+		if m.state[i] && !m.state[i+1] && m.accepts(i, w.mayBe) {
+			m.state[i+1] = true
+		}
+	}
+}
+
+// cut takes w cut into words: none, one, or a first, any number of any others, and a last.
+func (m *matcher) cut(w *word) {
+	last := len(m.pattern.tokens)
+	clear(m.spare)
+	opened := false // more than one word, the last not yet seen
+	vanish := w.mayVanish()
+	for i := range m.state {
+		before := m.state[i]
+		// An open run of words may have ended in any token from here on.
+		ends := opened
+		if i < last {
+			if before && m.accepts(i, w.mayBe) || ends && m.accepts(i, w.mayEnd) {
+				m.spare[i+1] = true
+			}
+			if before && m.accepts(i, w.mayStart) {
+				opened = true
+			}
+		} else if m.pattern.rest && (before || ends) {
+			m.spare[i] = true
+		}
+		if before && vanish {
+			m.spare[i] = true
+		}
+	}
+	m.state, m.spare = m.spare, m.state
+}
