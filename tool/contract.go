@@ -1,0 +1,97 @@
+package tool
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/assent-dev/assent/internal/canonjson"
+)
+
+// Contract returns the canonical JSON of what the model reads: {description, name, parameters, version}, with
+// version left out when it is nil. It fails on parameters that have no canonical form and on text that is not
+// UTF-8; it does not judge whether the tool could be defined.
+func Contract(i Info) (json.RawMessage, error) {
+	texts := []string{i.Name, i.Description}
+	if i.Version != nil {
+		texts = append(texts, *i.Version)
+	}
+	for _, t := range texts {
+		if !utf8.ValidString(t) {
+			return nil, fmt.Errorf("contract of tool %q: %w", i.Name, canonjson.ErrInvalidUTF8)
+		}
+	}
+	// Checked on its own first: the encoder below would repair what must be refused.
+	parameters, err := canonjson.Canonical(i.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("contract of tool %q: parameters: %w", i.Name, err)
+	}
+	canonical, err := canonjson.Marshal(struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Version     *string         `json:"version,omitempty"`
+	}{i.Name, i.Description, parameters, i.Version})
+	if err != nil {
+		return nil, fmt.Errorf("contract of tool %q: %w", i.Name, err)
+	}
+	return canonical, nil
+}
+
+// ContractHash returns the hex SHA-256 of the Contract, or "" if there is none. A Def and a Toolset always have one.
+func ContractHash(i Info) string {
+	contract, err := Contract(i)
+	if err != nil {
+		return ""
+	}
+	return canonjson.SHA256(contract)
+}
+
+// ToolsetHash returns the hex SHA-256 of the canonical array of the contracts sorted by name, or "" if one of
+// them has no Contract. The order of infos does not matter; no tools is the hash of [].
+func ToolsetHash(infos []Info) string {
+	contracts := make([]json.RawMessage, 0, len(infos))
+	for _, i := range byName(infos) {
+		c, err := Contract(i)
+		if err != nil {
+			return ""
+		}
+		contracts = append(contracts, c)
+	}
+	return hashOf(contracts)
+}
+
+// authority is what a tool may do without being asked, as opposed to what it promises.
+type authority struct {
+	Name          string        `json:"name"`
+	Risk          Risk          `json:"risk"`
+	NeedsApproval bool          `json:"needsApproval"`
+	Executor      string        `json:"executor"`
+	Timeout       time.Duration `json:"timeoutNs"`
+}
+
+func authorityOf(i Info) authority {
+	return authority{i.Name, i.Risk, i.NeedsApproval, cmp.Or(i.Executor, InProcess), i.Timeout}
+}
+
+// AuthorityHash returns the hex SHA-256 over the name, risk, needsApproval, executor and timeout of a tool. An
+// empty executor counts as InProcess.
+func AuthorityHash(i Info) string { return hashOf(authorityOf(i)) }
+
+// hashOf hashes values of this package, which always encode.
+func hashOf(v any) string {
+	canonical, err := canonjson.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return canonjson.SHA256(canonical)
+}
+
+func byName(infos []Info) []Info {
+	sorted := slices.Clone(infos)
+	slices.SortStableFunc(sorted, func(a, b Info) int { return cmp.Compare(a.Name, b.Name) })
+	return sorted
+}

@@ -1,0 +1,148 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+)
+
+// maxMessage bounds the text of a failure in bytes; history is no place for a tool's whole output.
+const maxMessage = 16 << 10
+
+// ModelRetry is an error with which a tool asks the model to try again with other arguments. Data is any JSON
+// value that helps it.
+type ModelRetry struct {
+	Message string
+	Data    any
+}
+
+func (e ModelRetry) Error() string { return e.Message }
+
+// invalidArguments carries issues from the decoding inside a body to the Result.
+type invalidArguments []Issue
+
+func (invalidArguments) Error() string { return "arguments do not fit the schema" }
+
+// Invoke runs the tool once and returns its one Result; it never panics and never runs fn on arguments that do
+// not pass Validate. call may be nil. Cancellation of ctx is ABORTED, with Started set once fn has begun; the
+// expiry of a deadline is the caller's to name, here it is the TOOL_ERROR that fn makes of it.
+func (d *Def) Invoke(ctx context.Context, call *Context, input json.RawMessage) Result {
+	canonical, issues := d.accept(input)
+	if issues != nil {
+		return invalid(issues)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return Fail(Aborted, "the call was cancelled before the tool started")
+	}
+	own := Context{}
+	if call != nil {
+		own = *call
+	}
+	if own.Log == nil {
+		own.Log = slog.New(slog.DiscardHandler)
+	}
+	value, err := d.execute(ctx, &own, input, canonical)
+	if err != nil {
+		return failure(ctx, err)
+	}
+	return encode(value)
+}
+
+// execute runs the body where the tool's executor says and turns a panic into an error.
+func (d *Def) execute(ctx context.Context, call *Context, input, canonical json.RawMessage) (value any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			// The stack is for the operator; the model gets the value alone.
+			call.Log.Error("tool panicked", "tool", d.info.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			value, err = nil, fmt.Errorf("the tool panicked: %v", p)
+		}
+	}()
+	body := func(ctx context.Context) (any, error) { return d.run(ctx, call, input, canonical) }
+	if runner, _ := runnerOf(d.info.Executor); runner != nil {
+		return runner.Run(ctx, d.info.clone(), call, input, body)
+	}
+	return body(ctx)
+}
+
+// failure makes the Result of an error that the body returned.
+func failure(ctx context.Context, err error) Result {
+	if issues := (invalidArguments)(nil); errors.As(err, &issues) {
+		return invalid(issues)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		r := Fail(Aborted, "the call was cancelled while the tool ran: "+message(err))
+		r.Failure.Started = true
+		return r
+	}
+	r := Fail(ToolError, message(err))
+	retry, ok := asModelRetry(err)
+	if !ok {
+		return r
+	}
+	r.Failure.Retry = true
+	if retry.Data != nil {
+		data := encode(retry.Data)
+		if !data.IsOK() {
+			r.Failure.Message += " (its data is not serialisable)"
+		}
+		r.Failure.Data = data.Value
+	}
+	return r
+}
+
+// asModelRetry finds a ModelRetry in err, by value or by pointer.
+func asModelRetry(err error) (ModelRetry, bool) {
+	var byValue ModelRetry
+	if errors.As(err, &byValue) {
+		return byValue, true
+	}
+	var byPointer *ModelRetry
+	if errors.As(err, &byPointer) && byPointer != nil {
+		return *byPointer, true
+	}
+	return ModelRetry{}, false
+}
+
+// message returns the text of an error, bounded and valid; an Error method that panics is itself the message.
+func message(err error) (text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			text = fmt.Sprintf("an error of type %T whose text cannot be read", err)
+		}
+	}()
+	return bounded(err.Error())
+}
+
+func bounded(text string) string {
+	if len(text) > maxMessage {
+		text = text[:maxMessage] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// encode makes the OK Result of a value, or NON_SERIALIZABLE.
+func encode(value any) (r Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = Fail(NonSerializable, bounded(fmt.Sprintf("the result cannot be written as JSON: %v", p)))
+		}
+	}()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return Fail(NonSerializable, "the result cannot be written as JSON: "+message(err))
+	}
+	return Result{Code: OK, Value: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}
+}
+
+func invalid(issues []Issue) Result {
+	r := Fail(InvalidArguments, invalidArguments(issues).Error())
+	r.Failure.Issues = issues
+	return r
+}

@@ -1,0 +1,158 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/canonjson"
+)
+
+// schemaURL is the address a schema has while it is compiled. Nothing is ever loaded from it or from any other.
+const schemaURL = "urn:assent:schema"
+
+// Validator is a compiled JSON Schema: for the parameters of a tool, or for an agent's structured output. It is
+// safe for concurrent use.
+type Validator struct {
+	raw      json.RawMessage
+	compiled *jsonschema.Schema
+	object   bool
+	extra    func(json.RawMessage) error
+}
+
+// CompileSchema compiles a JSON Schema of draft 2020-12, or of the draft that its $schema names, with formats
+// asserted and unknown keywords accepted. What can never validate anything is a *fault.ConfigError here: a value
+// that is no schema, an unknown type, a pattern outside RE2, and a $ref that is remote, dynamic, recursive or
+// dangling, even in a definition that nothing uses.
+func CompileSchema(raw json.RawMessage) (*Validator, error) { return compileSchema("schema", raw) }
+
+// With returns a Validator that asks validate too, about values that fit the schema. validate must be free of
+// effects; every error that it joins becomes an Issue.
+func (v *Validator) With(validate func(json.RawMessage) error) *Validator {
+	with := *v
+	with.extra = validate
+	return &with
+}
+
+// Schema returns the schema as it is sent to the model: the text it was compiled from, without white space.
+func (v *Validator) Schema() json.RawMessage { return bytes.Clone(v.raw) }
+
+// Validate returns every place where value does not fit, sorted by pointer, or nil. A value that is not exactly
+// one JSON text does not fit.
+func (v *Validator) Validate(value json.RawMessage) []Issue {
+	canonical, err := canonjson.Canonical(value)
+	if err != nil {
+		return jsonIssues(err)
+	}
+	if issues := v.validate(canonical); issues != nil || v.extra == nil {
+		return issues
+	}
+	return issuesOf(v.extra(bytes.Clone(value)))
+}
+
+// isObject reports whether the schema admits objects only, said in the one way that every provider reads.
+func (v *Validator) isObject() bool { return v.object }
+
+// validate checks a canonical value against the schema alone.
+func (v *Validator) validate(canonical json.RawMessage) []Issue {
+	value, err := decodeAny(canonical)
+	if err != nil {
+		return []Issue{{Message: err.Error()}}
+	}
+	err = v.compiled.Validate(value)
+	if err == nil {
+		return nil
+	}
+	var failed *jsonschema.ValidationError
+	if !errors.As(err, &failed) {
+		return []Issue{{Message: message(err)}}
+	}
+	return schemaIssues(failed)
+}
+
+func compileSchema(key string, raw json.RawMessage) (*Validator, error) {
+	canonical, err := canonjson.Canonical(raw)
+	if err != nil {
+		return nil, &fault.ConfigError{Key: key, Msg: "is not a JSON text", Cause: err}
+	}
+	document, err := decodeAny(canonical)
+	if err != nil {
+		return nil, &fault.ConfigError{Key: key, Msg: "is not a JSON text", Cause: err}
+	}
+	object := false
+	switch d := document.(type) {
+	case map[string]any:
+		object = d["type"] == "object"
+	case bool:
+	default:
+		return nil, fault.Configf(key, "is not a JSON Schema: want an object")
+	}
+	compiled, err := compile(document)
+	if err != nil {
+		return nil, &fault.ConfigError{Key: key, Msg: "is not a usable JSON Schema", Cause: err}
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return nil, &fault.ConfigError{Key: key, Msg: "is not a JSON text", Cause: err}
+	}
+	return &Validator{raw: compact.Bytes(), compiled: compiled, object: object}, nil
+}
+
+// compile compiles the whole document, definitions that nothing uses included.
+func compile(document any) (schema *jsonschema.Schema, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			schema, err = nil, fmt.Errorf("compile schema: %v", p)
+		}
+	}()
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(schemaURL, document); err != nil {
+		return nil, err
+	}
+	pointers, err := subschemas(document)
+	if err != nil {
+		return nil, err
+	}
+	if schema, err = compiler.Compile(schemaURL); err != nil {
+		return nil, err
+	}
+	graph := refGraph{sizes: map[*jsonschema.Schema]int{}}
+	if err := graph.walk(schema); err != nil {
+		return nil, err
+	}
+	for _, pointer := range pointers {
+		part, err := compiler.Compile(schemaURL + "#" + pointer)
+		if err != nil {
+			return nil, err
+		}
+		if err := graph.walk(part); err != nil {
+			return nil, err
+		}
+	}
+	return schema, nil
+}
+
+// noLoader refuses every reference that leaves the schema.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("load %q: a schema must not refer to another document", url)
+}
+
+// decodeAny decodes canonical JSON, keeping the digits of numbers.
+func decodeAny(canonical []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(canonical))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, fmt.Errorf("decode json: %w", err)
+	}
+	return v, nil
+}
