@@ -1,0 +1,43 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// panicError is a panic of foreign code, turned into an error.
+type panicError struct {
+	text  string
+	stack []byte
+}
+
+func (e *panicError) Error() string { return "panic: " + e.text }
+
+// contain calls foreign code and returns its panic as an error, with a zero value beside it.
+func contain[T any](f func() (T, error)) (out T, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			var zero T
+			out, err = zero, &panicError{text: fmt.Sprint(v), stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// text is err.Error() of foreign errors: fmt survives an Error method that panics.
+func text(err error) string { return fmt.Sprint(err) }
+
+// stopped reports whether err is the way in which foreign code passes on that ctx was cancelled. Code that
+// says it was cancelled while its call was not has simply failed.
+func stopped(ctx context.Context, err error) bool {
+	if ctx.Err() == nil || err == nil {
+		return false
+	}
+	is, _ := contain(func() (bool, error) {
+		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, context.Cause(ctx)), nil
+	})
+	return is
+}
