@@ -136,3 +136,13 @@ type NeedsGitError struct {
 }
 
 func (e *NeedsGitError) Error() string { return "repository needs the git program: " + e.Reason }
+
+// SpaceError reports a disk that is too full for another tree. Trying again helps once there is room.
+type SpaceError struct {
+	// Free and Min are bytes: what is free and what must be.
+	Free, Min int64
+}
+
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("no room for a worktree: %d bytes free, %d wanted", e.Free, e.Min)
+}

@@ -1,0 +1,121 @@
+package git
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/assent-dev/assent/fault"
+)
+
+// marker lies in the admin folder of a tree and says whose it is.
+type marker struct {
+	Root  string `json:"root"`
+	ID    string `json:"id"`
+	Nonce string `json:"nonce"`
+}
+
+const (
+	markerName = "assent"
+	asideName  = "assent-tmp."
+)
+
+// makeAdmin makes worktrees/<id> of the host: filled aside, renamed in, locked from the first moment, with a
+// detached HEAD that keeps base and the agent's commits alive. The index follows when the files exist.
+func (d *Driver) makeAdmin(id string, r *record) error {
+	aside := filepath.Join(r.Common, asideName+id)
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	if err := os.Mkdir(aside, 0o777); err != nil {
+		return err
+	}
+	d.step("admin-aside")
+	mark, err := json.Marshal(marker{d.root, id, r.Nonce})
+	if err != nil {
+		return err
+	}
+	files := []struct{ name, text string }{
+		{markerName, string(mark) + "\n"},
+		{"locked", "in use by an agent (" + id + ")\n"},
+		{"commondir", "../..\n"},
+		{"gitdir", filepath.Join(d.treeDir(id), ".git") + "\n"},
+		{"HEAD", r.Resolved.Commit + "\n"},
+	}
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(aside, f.name), []byte(f.text), 0o666); err != nil {
+			return err
+		}
+	}
+	d.step("admin-filled")
+	// Another tree's dispose may remove the empty folder between the two calls.
+	for range 100 {
+		if err = os.Mkdir(filepath.Dir(r.Admin), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err = os.Rename(aside, r.Admin); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+// readMarker returns the marker of an admin folder, nil if there is none.
+func readMarker(admin string) *marker {
+	b, err := os.ReadFile(filepath.Join(admin, markerName))
+	if err != nil {
+		return nil
+	}
+	m := new(marker)
+	if json.Unmarshal(b, m) != nil {
+		return nil
+	}
+	return m
+}
+
+// ownsAdmin reports whether the folder that the record names is the one that was made for it: by the marker, or,
+// since an agent can remove that, by the tree that it points to.
+func (d *Driver) ownsAdmin(id string, r *record) bool {
+	if m := readMarker(r.Admin); m != nil {
+		return *m == marker{d.root, id, r.Nonce}
+	}
+	to, err := readLink(filepath.Join(r.Admin, "gitdir"), "")
+	return err == nil && to == filepath.Join(d.treeDir(id), ".git")
+}
+
+// removeAdmin removes the admin folder of a record if it is there and ours, what is left of one that was being
+// made, and the folder above if nothing else is in it. No other worktree is looked at.
+func (d *Driver) removeAdmin(id string, r *record) error {
+	aside := filepath.Join(r.Common, asideName+id)
+	if d.ownsAdmin(id, r) {
+		// Aside first, so that nobody sees a half of it. What lies there is left over from a kill.
+		if err := os.RemoveAll(aside); err != nil {
+			return err
+		}
+		if err := os.Rename(r.Admin, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		d.step("admin-renamed-out")
+	}
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	// Fails if it is not empty, and that is the point; git removes an empty one too.
+	_ = os.Remove(filepath.Dir(r.Admin))
+	return nil
+}
+
+// refuseStranger refuses to make what exists already and was not made for this identity.
+func refuseStranger(id string, paths ...string) error {
+	for _, p := range paths {
+		if _, err := os.Lstat(p); err == nil {
+			return fault.Configf("worktree "+id, "%q exists and is not ours", p)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("acquire %q: %w", id, err)
+		}
+	}
+	return nil
+}

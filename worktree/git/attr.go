@@ -1,0 +1,200 @@
+package git
+
+import (
+	"strings"
+)
+
+// attrValue is what an attribute file says: set, unset, unspecified again, or a text.
+type attrValue struct {
+	kind attrKind
+	text string
+}
+
+type attrKind int
+
+const (
+	attrSet attrKind = iota + 1
+	attrUnset
+	attrUnspecified
+	attrText
+)
+
+// attrRule is one line of an attribute file.
+type attrRule struct {
+	pathPattern
+	macro string // name of the macro that the line defines, instead of a pattern
+	names []string
+	value []attrValue
+}
+
+const (
+	maxAttrLine = 2048      // git ignores longer lines
+	maxAttrFile = 100 << 20 // and larger files
+)
+
+// parseAttributes reads an attribute file of folder base. Lines that git rejects are left out. Macros count only
+// where git allows them.
+func parseAttributes(text, base string, macros bool) []attrRule {
+	if len(text) >= maxAttrFile {
+		return nil
+	}
+	var out []attrRule
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(line) >= maxAttrLine {
+			continue
+		}
+		if r, ok := parseAttrLine(line, base, macros); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+const blanks = " \t\r\n"
+
+func parseAttrLine(line, base string, macros bool) (r attrRule, ok bool) {
+	line = strings.TrimLeft(line, blanks)
+	if line == "" || line[0] == '#' {
+		return r, false
+	}
+	var name string
+	if line[0] == '"' {
+		if name, line, ok = unquote(line); !ok {
+			// git falls back to the bare word
+			name, line = cutBlank(line)
+		}
+	} else {
+		name, line = cutBlank(line)
+	}
+	if macro, is := strings.CutPrefix(name, "[attr]"); is && macros {
+		// `[attr]name` or `[attr] name`
+		if macro == "" {
+			macro, line = cutBlank(strings.TrimLeft(line, blanks))
+		}
+		if !validAttr(macro) {
+			return r, false
+		}
+		r.macro = macro
+	} else {
+		if is {
+			return r, false
+		}
+		if r.pathPattern = parsePattern(name, base); r.negative {
+			return r, false
+		}
+	}
+	for line = strings.TrimLeft(line, blanks); line != ""; line = strings.TrimLeft(line, blanks) {
+		var word string
+		word, line = cutBlank(line)
+		v := attrValue{kind: attrSet}
+		switch {
+		case word[0] == '-':
+			v.kind, word = attrUnset, word[1:]
+		case word[0] == '!':
+			v.kind, word = attrUnspecified, word[1:]
+		default:
+			if key, text, has := strings.Cut(word, "="); has {
+				word, v = key, attrValue{attrText, text}
+			}
+		}
+		if !validAttr(word) {
+			return r, false
+		}
+		r.names = append(r.names, word)
+		r.value = append(r.value, v)
+	}
+	return r, true
+}
+
+func cutBlank(s string) (word, rest string) {
+	if i := strings.IndexAny(s, blanks); i >= 0 {
+		return s[:i], s[i:]
+	}
+	return s, ""
+}
+
+func validAttr(name string) bool {
+	if name == "" || name[0] == '-' || strings.HasPrefix(name, "builtin_") {
+		return false
+	}
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; !isAlnum(c) && c != '-' && c != '.' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// attributes answers which attributes a path has.
+type attributes struct {
+	files        map[string][]attrRule
+	info, config []attrRule
+	macros       map[string]attrRule
+}
+
+func newAttributes(s settings) *attributes {
+	a := &attributes{files: map[string][]attrRule{}, macros: map[string]attrRule{}}
+	a.define(parseAttributes("[attr]binary -diff -merge -text", "", true))
+	a.config = parseAttributes(s.Attributes, "", true)
+	a.define(a.config)
+	a.info = parseAttributes(s.InfoAttributes, "", true)
+	return a
+}
+
+// add takes the .gitattributes of a folder. The top folder must come first, and finish after it.
+func (a *attributes) add(dir, text string) {
+	rules := parseAttributes(text, dir, dir == "")
+	if dir == "" {
+		a.define(rules)
+	}
+	a.files[dir] = rules
+}
+
+// finish lets the macros of info/attributes override those of the tree; call it after the top folder was added.
+func (a *attributes) finish() { a.define(a.info) }
+
+func (a *attributes) define(rules []attrRule) {
+	for _, r := range rules {
+		if r.macro != "" {
+			a.macros[r.macro] = r
+		}
+	}
+}
+
+// empty reports that no path can have an attribute.
+func (a *attributes) empty() bool { return len(a.files) == 0 && len(a.info) == 0 && len(a.config) == 0 }
+
+// of returns the attributes of a file. The first rule that speaks of an attribute counts, asked from the last
+// line of the nearest source to the first line of the farthest.
+func (a *attributes) of(path string) map[string]attrValue {
+	got := map[string]attrValue{}
+	a.apply(got, a.info, path)
+	for dir := path; dir != ""; {
+		dir = dir[:max(strings.LastIndexByte(dir, '/'), 0)]
+		a.apply(got, a.files[dir], path)
+	}
+	a.apply(got, a.config, path)
+	return got
+}
+
+func (a *attributes) apply(got map[string]attrValue, rules []attrRule, path string) {
+	for i := len(rules) - 1; i >= 0; i-- {
+		if rules[i].macro == "" && rules[i].match(path, false) {
+			a.fill(got, rules[i])
+		}
+	}
+}
+
+func (a *attributes) fill(got map[string]attrValue, r attrRule) {
+	for i := len(r.names) - 1; i >= 0; i-- {
+		name := r.names[i]
+		if _, known := got[name]; known {
+			continue
+		}
+		got[name] = r.value[i]
+		if m, ok := a.macros[name]; ok && r.value[i].kind == attrSet {
+			a.fill(got, m)
+		}
+	}
+}

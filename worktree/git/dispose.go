@@ -1,0 +1,127 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/assent-dev/assent/worktree"
+)
+
+// Dispose removes a collected tree, or any with force. The tree is renamed away and its admin folder removed
+// before Dispose returns; the files are deleted behind it. A tree that is gone already is cleaned up after and
+// is no error. An uncollected one is refused with *worktree.NotCollectedError.
+func (d *Driver) Dispose(ctx context.Context, l worktree.Lease, force bool) error {
+	if !safeID(l.ID) {
+		return nil
+	}
+	if _, err := os.Lstat(d.stateDir(l.ID)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	unlock, err := d.lock(ctx, l.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := d.load(l.ID)
+	if err != nil || r == nil || r.Nonce != l.Nonce || r.State == stateGone {
+		return err
+	}
+	var gone *worktree.GoneError
+	if err := d.present(l.ID, r); err == nil && r.Collected == "" && !force {
+		return &worktree.NotCollectedError{ID: l.ID}
+	} else if err != nil && !errors.As(err, &gone) {
+		return err
+	}
+	return d.remove(l.ID, r, "it was disposed of")
+}
+
+// remove takes a tree away and leaves its tombstone. The caller holds the lock.
+func (d *Driver) remove(id string, r *record, why string) error {
+	if r.State != stateDisposing {
+		r.State, r.Why, r.Retained = stateDisposing, why, nil
+		if err := d.save(id, r); err != nil {
+			return err
+		}
+	}
+	d.step("record-disposing")
+	if err := d.removeTree(id, r); err != nil {
+		return fmt.Errorf("dispose %q: %w", id, err)
+	}
+	if err := d.removeAdmin(id, r); err != nil {
+		return fmt.Errorf("dispose %q: %w", id, err)
+	}
+	d.step("admin-removed")
+	if err := d.thaw(id); err != nil {
+		return fmt.Errorf("dispose %q: %w", id, err)
+	}
+	r.State = stateGone
+	if err := d.save(id, r); err != nil {
+		return err
+	}
+	d.step("record-gone")
+	return nil
+}
+
+// removeTree renames whatever is at the tree's place into the trash and lets the janitor delete it. A link there
+// is moved as a link; what it points to is not touched.
+func (d *Driver) removeTree(id string, r *record) error {
+	fi, err := os.Lstat(d.treeDir(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s := statOf(fi); r.Ino != 0 && s.ino != r.Ino && fi.Mode()&fs.ModeSymlink == 0 {
+		return nil // put there by somebody else after ours was taken away
+	}
+	trash := filepath.Join(d.root, "trash", id+"."+newNonce()[:8])
+	if err := os.Rename(d.treeDir(id), trash); err != nil {
+		return err
+	}
+	d.step("tree-renamed-out")
+	d.janitor.Go(func() {
+		d.sweepMu.Lock()
+		defer d.sweepMu.Unlock()
+		// What cannot be deleted now stays in the trash, where Sweep reports it.
+		_ = deleteAll(trash)
+	})
+	return nil
+}
+
+// deleteAll removes a path of the trash without following links. Folders that an agent made unwritable are made
+// writable first.
+func deleteAll(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, rootErr := os.OpenRoot(filepath.Dir(path))
+	if rootErr != nil {
+		return err
+	}
+	defer root.Close()
+	openUp(root, filepath.Base(path))
+	return os.RemoveAll(path)
+}
+
+// openUp gives the owner all rights on a folder and those below it.
+func openUp(root *os.Root, name string) {
+	fi, err := root.Lstat(name)
+	if err != nil || !fi.IsDir() || root.Chmod(name, 0o700) != nil {
+		return
+	}
+	sub, err := root.OpenRoot(name)
+	if err != nil {
+		return
+	}
+	defer sub.Close()
+	names, _ := readNames(sub)
+	for _, n := range names {
+		openUp(sub, n)
+	}
+}

@@ -1,0 +1,182 @@
+package git
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/assent-dev/assent/worktree"
+)
+
+// conversion says what happens to the line ends of a file between its blob and the disk. The names are git's.
+type conversion int
+
+const (
+	convNone      conversion = iota // bytes as they are
+	convText                        // CR LF in the file becomes LF in the blob
+	convTextCRLF                    // and LF in the blob becomes CR LF in the file
+	convAuto                        // as convText, for files that look like text
+	convAutoCRLF                    // as convTextCRLF, for files that look like text
+	convUndefined                   // not decided by attributes
+)
+
+// auto reports that the content has a say.
+func (c conversion) auto() bool { return c == convAuto || c == convAutoCRLF }
+
+// convert returns the conversion of a path with attributes got. What needs a program or an encoding table is
+// refused with a *worktree.NeedsGitError.
+func (s settings) convert(path string, got map[string]attrValue) (conversion, error) {
+	needs := func(format string, args ...any) (conversion, error) {
+		return 0, &worktree.NeedsGitError{Reason: fmt.Sprintf(format, args...) + fmt.Sprintf(" on %q", path)}
+	}
+	if v := got["filter"]; v.kind == attrText {
+		return needs("filter driver %q", v.text)
+	}
+	if got["ident"].kind == attrSet {
+		return needs("ident attribute")
+	}
+	if v := got["working-tree-encoding"]; v.kind == attrText && v.text != "" && !strings.EqualFold(v.text, "utf-8") && !strings.EqualFold(v.text, "utf8") {
+		return needs("working-tree-encoding %q", v.text)
+	}
+	c := textAttr(got["text"])
+	if c == convUndefined {
+		c = textAttr(got["crlf"])
+	}
+	eol := got["eol"]
+	isLF, isCRLF := eol.kind == attrText && eol.text == "lf", eol.kind == attrText && eol.text == "crlf"
+	switch {
+	case c == convNone:
+		return convNone, nil
+	case c == convAuto && isLF:
+		return convAuto, nil
+	case c == convAuto && isCRLF:
+		return convAutoCRLF, nil
+	case isLF:
+		return convText, nil
+	case isCRLF:
+		return convTextCRLF, nil
+	case c == convTextOnly:
+		return convText, nil
+	case c == convText && s.crlf():
+		return convTextCRLF, nil
+	case c == convAuto && s.crlf():
+		return convAutoCRLF, nil
+	case c == convUndefined && s.AutoCRLF == "true":
+		return convAutoCRLF, nil
+	case c == convUndefined && s.AutoCRLF == "input":
+		return convAuto, nil
+	case c == convUndefined:
+		return convNone, nil
+	}
+	return c, nil
+}
+
+// convTextOnly is `text=input` of old attribute files, before eol is looked at.
+const convTextOnly = convUndefined + 1
+
+func textAttr(v attrValue) conversion {
+	switch {
+	case v.kind == attrSet:
+		return convText
+	case v.kind == attrUnset:
+		return convNone
+	case v.kind == attrText && v.text == "input":
+		return convTextOnly
+	case v.kind == attrText && v.text == "auto":
+		return convAuto
+	}
+	return convUndefined
+}
+
+// crlf reports whether text files without an eol attribute get CR LF on disk.
+func (s settings) crlf() bool {
+	switch s.AutoCRLF {
+	case "true":
+		return true
+	case "input":
+		return false
+	}
+	return s.EOL == "crlf"
+}
+
+// lineStats counts what the conversion of a text depends on.
+type lineStats struct {
+	nul, cr, lf, crlf   int // cr and lf are those that stand alone
+	printable, nonprint int
+}
+
+func countLines(data []byte) (s lineStats) {
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '\r' && i+1 < len(data) && data[i+1] == '\n':
+			s.crlf++
+			i++
+		case c == '\r':
+			s.cr++
+		case c == '\n':
+			s.lf++
+		case c == 0x7f:
+			s.nonprint++
+		case c >= ' ' || c == '\b' || c == '\t' || c == 0x1b || c == '\f':
+			s.printable++
+		default:
+			s.nonprint++
+			if c == 0 {
+				s.nul++
+			}
+		}
+	}
+	if n := len(data); n > 0 && data[n-1] == 0x1a {
+		s.nonprint--
+	}
+	return s
+}
+
+func (s lineStats) binary() bool { return s.cr > 0 || s.nul > 0 || s.printable>>7 < s.nonprint }
+
+// toDisk returns what git would write to disk for a blob.
+func (c conversion) toDisk(blob []byte) []byte {
+	if c != convTextCRLF && c != convAutoCRLF || len(blob) == 0 {
+		return blob
+	}
+	s := countLines(blob)
+	if s.lf == 0 || c.auto() && (s.cr > 0 || s.crlf > 0 || s.binary()) {
+		return blob
+	}
+	out := make([]byte, 0, len(blob)+s.lf)
+	for i, b := range blob {
+		if b == '\n' && (i == 0 || blob[i-1] != '\r') {
+			out = append(out, '\r')
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// toBlob returns what git would store for a file. before returns the blob that the path had, which keeps an
+// automatic conversion away from files that are stored with CR LF; it may be nil.
+func (c conversion) toBlob(disk []byte, before func() ([]byte, error)) ([]byte, error) {
+	if c == convNone || bytes.IndexByte(disk, '\r') < 0 {
+		return disk, nil
+	}
+	s := countLines(disk)
+	if s.crlf == 0 {
+		return disk, nil
+	}
+	if c.auto() {
+		if s.binary() {
+			return disk, nil
+		}
+		if before != nil {
+			old, err := before()
+			if err != nil {
+				return nil, err
+			}
+			if o := countLines(old); o.crlf > 0 && !o.binary() {
+				return disk, nil
+			}
+		}
+		return bytes.ReplaceAll(disk, []byte("\r"), nil), nil
+	}
+	return bytes.ReplaceAll(disk, []byte("\r\n"), []byte("\n")), nil
+}

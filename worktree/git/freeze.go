@@ -1,0 +1,91 @@
+package git
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The files of a state folder that hold what a tree is later compared with. They lie beside the tree, because
+// everything in it and in its git directory can be written by the agent.
+const (
+	frozenIndex    = "base.index"
+	frozenSettings = "settings"
+	frozenHost     = "host"
+	flushedMark    = "flushed"
+)
+
+// freeze keeps the base index, the settings and the state of the shared repository, and completes the record.
+func (d *Driver) freeze(id string, r *record, h *host, p *plan) error {
+	var index bytes.Buffer
+	if err := encodeIndex(&index, p.entries, nil); err != nil {
+		return err
+	}
+	set, err := json.Marshal(p.settings)
+	if err != nil {
+		return err
+	}
+	seen, err := snapshot(r.Common)
+	if err != nil {
+		return err
+	}
+	shared, err := json.Marshal(seen)
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{frozenIndex: index.Bytes(), frozenSettings: set, frozenHost: shared} {
+		if err := replaceSynced(filepath.Join(d.stateDir(id), name), data); err != nil {
+			return err
+		}
+	}
+	fi, err := os.Lstat(d.treeDir(id))
+	if err != nil {
+		return err
+	}
+	s := statOf(fi)
+	r.Dev, r.Ino = s.dev, s.ino
+	r.RacyFrom, err = clockOf(d.treeDir(id))
+	return err
+}
+
+// clockOf returns the time that dir's file system gives to a file that is made now, in nanoseconds.
+func clockOf(dir string) (int64, error) {
+	f, err := os.CreateTemp(filepath.Dir(dir), ".clock-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	fi, err := f.Stat()
+	return statOf(fi).ctime, errors.Join(err, f.Close())
+}
+
+// thaw removes the frozen files.
+func (d *Driver) thaw(id string) error {
+	for _, name := range []string{frozenIndex, frozenSettings, frozenHost, flushedMark} {
+		if err := os.Remove(filepath.Join(d.stateDir(id), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushed reports whether the tree of a record had reached the disk before the machine stopped.
+func (d *Driver) flushed(id string, r *record) bool {
+	b, err := os.ReadFile(filepath.Join(d.stateDir(id), flushedMark))
+	return err == nil && string(b) == r.Nonce
+}
+
+// flush makes a new tree durable behind Acquire's back and says so, so that a machine that stops later does not
+// cost the agent its tree.
+func (d *Driver) flush(id string, r *record) {
+	nonce := r.Nonce
+	d.janitor.Go(func() {
+		if syncTree(d.treeDir(id)) == nil {
+			// Without the mark the tree is given up after a restart, which is the safe side.
+			_ = replaceSynced(filepath.Join(d.stateDir(id), flushedMark), []byte(nonce))
+		}
+	})
+}

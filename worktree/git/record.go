@@ -1,0 +1,190 @@
+package git
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/assent-dev/assent/worktree"
+)
+
+// fileStat is what lstat says about a file, with times in nanoseconds since 1970.
+type fileStat struct {
+	dev, ino     uint64
+	uid, gid     uint32
+	size         int64
+	mode         os.FileMode
+	mtime, ctime int64
+}
+
+// The states of a record. A record is written before the first thing it speaks of exists and changed after the
+// last one is gone, so that whatever lies on disk after a kill is named by it.
+const (
+	stateMaking    = "making"
+	stateReady     = "ready"
+	stateDisposing = "disposing"
+	stateGone      = "gone"
+)
+
+// record is the memory of one identity, kept beside the trees where no tool of an agent writes. A ready record
+// is the ready marker; a gone one is the tombstone, and it is never removed.
+type record struct {
+	State    string            `json:"state"`
+	Why      string            `json:"why,omitempty"`
+	Nonce    string            `json:"nonce"`
+	Boot     string            `json:"boot,omitempty"`
+	Identity worktree.Identity `json:"identity"`
+	Resolved worktree.Resolved `json:"resolved"`
+	// Host is the configured path, Common the repository's common directory, Admin the folder made in it.
+	Host   string `json:"host"`
+	Common string `json:"common"`
+	Admin  string `json:"admin"`
+	// Dev and Ino identify the tree's directory; Dev is compared only within one boot.
+	Dev uint64 `json:"dev,omitempty"`
+	Ino uint64 `json:"ino,omitempty"`
+	// RacyFrom is the clock of the tree's file system after the last file was written, in nanoseconds: a file
+	// whose change time is earlier cannot have been changed since without getting another change time.
+	RacyFrom  int64     `json:"racyFrom,omitempty"`
+	Created   time.Time `json:"created"`
+	Collected string    `json:"collected,omitempty"`
+	Retained  *pinned   `json:"retained,omitempty"`
+}
+
+// pinned says since when and why a failed agent's tree is kept.
+type pinned struct {
+	At  time.Time `json:"at"`
+	Why string    `json:"why"`
+}
+
+// gone returns the error that stands for a record's tree.
+func (r *record) gone(id string) error { return &worktree.GoneError{ID: id, Why: r.Why} }
+
+func (r *record) lease(id, dir string) worktree.Lease {
+	return worktree.Lease{ID: id, Dir: dir, Resolved: r.Resolved, Nonce: r.Nonce}
+}
+
+// lock waits for the exclusive lock of one identity and returns its release. The lock file is never removed:
+// a lock on a removed file would exclude nobody.
+func (d *Driver) lock(ctx context.Context, id string) (func(), error) {
+	if err := os.Mkdir(d.stateDir(id), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("lock worktree %q: %w", id, err)
+	}
+	return lockFile(ctx, filepath.Join(d.stateDir(id), "lock"))
+}
+
+// lockFile waits for the exclusive lock of path. It asks again at short intervals, because a blocking lock
+// could not be given up when ctx ends.
+func lockFile(ctx context.Context, path string) (func(), error) {
+	wait := time.Millisecond
+	for {
+		release, err := tryLockFile(path)
+		if release != nil || err != nil {
+			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lock %q: %w", path, ctx.Err())
+		case <-time.After(wait):
+			wait = min(2*wait, 50*time.Millisecond)
+		}
+	}
+}
+
+// tryLockFile returns nil, nil if another one holds the lock.
+func tryLockFile(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock %q: %w", path, err)
+	}
+	ok, err := tryLock(f)
+	if err != nil || !ok {
+		f.Close()
+		if err != nil {
+			err = fmt.Errorf("lock %q: %w", path, err)
+		}
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// load returns the record of id, or nil if this identity never had a tree.
+func (d *Driver) load(id string) (*record, error) {
+	b, err := os.ReadFile(filepath.Join(d.stateDir(id), "record"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read record %q: %w", id, err)
+	}
+	r := new(record)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("read record %q: %w", id, err)
+	}
+	return r, nil
+}
+
+// save replaces the record of id; it is on disk when save returns.
+func (d *Driver) save(id string, r *record) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = replaceSynced(filepath.Join(d.stateDir(id), "record"), append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write record %q: %w", id, err)
+	}
+	return nil
+}
+
+// forget removes everything in the state folder but the lock: the identity is as if it had never been.
+func (d *Driver) forget(id string) error {
+	if err := d.thaw(id); err != nil {
+		return err
+	}
+	err := os.Remove(filepath.Join(d.stateDir(id), "record"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove record %q: %w", id, err)
+	}
+	return syncDir(d.stateDir(id))
+}
+
+// replaceSynced writes data to path by way of a temporary file, so that path always holds all of one version.
+func replaceSynced(path string, data []byte) error {
+	tmp := path + ".tmp"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := writeSynced(tmp, data); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// writeSynced makes a new file and flushes it to disk.
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// syncDir flushes a directory's names to disk.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,55 @@
+package git
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// supported says that this system has the locks and file identities that the driver stands on.
+const supported = true
+
+// openFlags keep an open from following a link and from blocking on a FIFO that took a file's place.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
+
+func statOf(fi os.FileInfo) fileStat {
+	s, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileStat{size: fi.Size(), mode: fi.Mode(), mtime: fi.ModTime().UnixNano()}
+	}
+	return fileStat{
+		dev: uint64(s.Dev), ino: s.Ino, uid: s.Uid, gid: s.Gid, size: s.Size, mode: fi.Mode(),
+		mtime: s.Mtimespec.Nano(), ctime: s.Ctimespec.Nano(),
+	}
+}
+
+// tryLock takes an exclusive lock on f without waiting; it goes with the descriptor, so a killed process holds none.
+func tryLock(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func freeBytes(dir string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil
+}
+
+// bootID names the time between two starts of the machine, empty if it cannot be told.
+func bootID() string {
+	tv, err := unix.SysctlTimeval("kern.boottime")
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatInt(int64(tv.Sec), 10)
+}
+
+// syncTree makes everything below the file system of dir durable.
+func syncTree(string) error { return unix.Sync() }
