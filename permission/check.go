@@ -277,7 +277,7 @@ func (r Rule) matcher() func(string) bool {
 		return func(text string) bool {
 			host, ok := hostOf(text)
 			if !ok {
-				host, ok = normalHost(text)
+				host, ok = NormalHost(text)
 			}
 			return ok && matchAny(domains, host)
 		}

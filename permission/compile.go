@@ -1,13 +1,11 @@
 package permission
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/permission/argv"
 	"github.com/assent-dev/assent/tool"
 )
@@ -241,9 +239,8 @@ func (c *Chain) computeDigest(vetted []Vetted) string {
 	for _, h := range c.hooks {
 		policy.Hooks = append(policy.Hooks, h.Name)
 	}
-	b, _ := json.Marshal(policy) // plain data: it always encodes
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	b, _ := canonjson.Marshal(policy) // plain data: it always encodes
+	return canonjson.SHA256(b)
 }
 
 type digestRule struct {

@@ -171,7 +171,7 @@ func (c *Chain) JudgeHost(toolName, host string) (Verdict, *Rule) {
 		return Allow, nil
 	}
 	f := finding{deny: none, ask: none}
-	normal, ok := normalHost(host)
+	normal, ok := NormalHost(host)
 	if !ok {
 		return Deny, nil
 	}

@@ -17,7 +17,7 @@ type domain struct {
 // parseDomain accepts an exact host or *.host.
 func parseDomain(text string) (domain, bool) {
 	rest, wild := strings.CutPrefix(text, "*.")
-	host, ok := normalHost(rest)
+	host, ok := NormalHost(rest)
 	if _, err := netip.ParseAddr(host); err == nil && wild {
 		return domain{}, false
 	}
@@ -48,12 +48,12 @@ func hostOf(rawURL string) (string, bool) {
 	if err != nil || u.Scheme == "" {
 		return "", false
 	}
-	return normalHost(u.Hostname())
+	return NormalHost(u.Hostname())
 }
 
-// normalHost brings two spellings of one host to one form: IDNA in ASCII, lower case, no final dot; an IP address in
+// NormalHost brings two spellings of one host to one form: IDNA in ASCII, lower case, no final dot; an IP address in
 // its shortest form, an IPv4 address in IPv6 clothes as IPv4. False means that the text is no host.
-func normalHost(host string) (string, bool) {
+func NormalHost(host string) (string, bool) {
 	trimmed := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if addr, err := netip.ParseAddr(trimmed); err == nil {
 		return addr.Unmap().WithZone("").String(), true

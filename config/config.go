@@ -1,0 +1,119 @@
+package config
+
+import (
+	"crypto/ed25519"
+	"maps"
+	"slices"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// File is what a configuration file says, with relative paths resolved against the file's folder.
+type File struct {
+	// Path is the name the file was loaded or parsed under.
+	Path string
+	// Engine is the layer under every profile.
+	Engine permission.Layer
+	// Groups maps a group of approvers to its principals.
+	Groups map[string][]string
+	// Keys holds the public key of principals who sign their answers.
+	Keys     map[string]ed25519.PublicKey
+	Profiles map[string]Profile
+	Models   Models
+	Worker   Worker
+}
+
+// Profile is one type of agent.
+type Profile struct {
+	Name, Description string
+	// System is the system prompt.
+	System string
+	// Models are `provider:name`, the first preferred and the rest fallbacks. It may be empty: then the agent's input
+	// must name one.
+	Models []string
+	// Tools are names of tools and toolsets. Nil means that none were written.
+	Tools       []string
+	Permissions permission.Layer
+	// Guards must be mounted on the worker that runs a call.
+	Guards []string
+	// Attestation is nil unless the profile pins its toolset.
+	Attestation *tool.Attestation
+	Isolation   worktree.Isolation
+	// Limits are complete: what was not written has its default.
+	Limits Limits
+	// BudgetUSD is nil for no budget, else more than zero.
+	BudgetUSD *float64
+}
+
+// Limits bounds an agent.
+type Limits = protocol.Limits
+
+// Models configures the model providers.
+type Models struct {
+	// Scripted maps the name in `scripted:name` to the absolute path of its script.
+	Scripted map[string]string
+}
+
+// Worker configures the stock worker. What was not written is the zero value, except PinCap and Shell.Engine.
+type Worker struct {
+	TaskQueue, Address, Namespace string
+	// Dir is where tools run without a worktree; Blobs is the folder of the blob store.
+	Dir, Blobs string
+	// GrantKeyFile holds the key that grants are signed with.
+	GrantKeyFile string
+	Worktrees    Worktrees
+	Fetch        Fetch
+	Shell        Shell
+}
+
+// Worktrees says which repositories may be worked on and where their trees go.
+type Worktrees struct {
+	// Repos maps a name to an absolute path.
+	Repos       map[string]string
+	Root        string
+	KeepOnError bool
+	// PinCap is the number of failed agents' trees to retain: 4 if nothing was written.
+	PinCap int
+	// MinFree is in bytes.
+	MinFree int64
+}
+
+// DefaultPinCap is the pin cap of a file that sets none.
+const DefaultPinCap = 4
+
+// Fetch admits private addresses to the fetch tool.
+type Fetch struct {
+	// Allow are hosts, addresses and CIDR prefixes.
+	Allow []string
+}
+
+// The engines of the shell tool.
+const (
+	// ShellInterp interprets commands and enforces deny rules at run time.
+	ShellInterp = "interp"
+	// ShellSh runs the real shell without enforcement at run time.
+	ShellSh = "sh"
+)
+
+// Shell configures the shell tool.
+type Shell struct {
+	// Engine is ShellInterp or ShellSh.
+	Engine string
+	// Env is added to the minimal environment.
+	Env map[string]string
+}
+
+// Profile returns a profile by name. The error of an unknown one is a *fault.ConfigError that lists those there are.
+func (f *File) Profile(name string) (Profile, error) {
+	if p, ok := f.Profiles[name]; ok {
+		return p, nil
+	}
+	e := fault.Configf("", "unknown profile %q", name)
+	e.File = f.Path
+	e.Allowed = slices.Sorted(maps.Keys(f.Profiles))
+	return Profile{}, e
+}

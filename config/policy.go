@@ -1,0 +1,173 @@
+package config
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assent-dev/assent/permission"
+)
+
+// keyPrefix begins a public key; 32 bytes in standard base64 follow.
+const keyPrefix = "ed25519:"
+
+// engine reads the section `engine`.
+func (f *File) engine(v value) {
+	v.fields(append(layerFields(&f.Engine),
+		field{"groups", func(v value) {
+			f.Groups = map[string][]string{}
+			v.entries("a mapping of groups", func(name string, _ place, member value) { f.Groups[name] = member.names() })
+		}},
+		field{"keys", func(v value) {
+			f.Keys = map[string]ed25519.PublicKey{}
+			v.entries("a mapping of keys", func(name string, _ place, member value) { f.Keys[name] = member.publicKey() })
+		}})...)
+	if v.r.err == nil {
+		v.r.locate(f.Engine.Check("engine"))
+	}
+}
+
+func (v value) publicKey() ed25519.PublicKey {
+	text := v.text()
+	encoded, ok := strings.CutPrefix(text, keyPrefix)
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if !ok || err != nil || len(raw) != ed25519.PublicKeySize {
+		v.fail("bad public key, want %s and 32 bytes in base64", keyPrefix)
+	}
+	return raw
+}
+
+// layerFields are the members that engine and permissions share.
+func layerFields(l *permission.Layer) []field {
+	return []field{
+		{"deny", func(v value) { l.Deny = v.rules() }},
+		{"ask", func(v value) { l.Ask = v.rules() }},
+		{"vetted", func(v value) { l.Vetted = v.vetted() }},
+		{"strictApprovals", func(v value) { l.StrictApprovals = v.boolean() }},
+		{"approval", func(v value) { l.Approval = v.approval() }},
+	}
+}
+
+func (v value) rules() []permission.Rule {
+	out := []permission.Rule{}
+	v.list("a list of rules", func(e value) {
+		var r permission.Rule
+		e.fields(
+			field{"tool", func(v value) { r.Tool = v.oneOrMany() }},
+			field{"risk", func(v value) { r.Risk = v.oneOrMany() }},
+			field{"argv", func(v value) { r.Argv = v.oneOrMany() }},
+			field{"domains", func(v value) { r.Domains = v.oneOrMany() }},
+			field{"approval", func(v value) { r.Approval = v.approval() }},
+			field{"tests", func(v value) { r.Tests = v.tests() }},
+			field{"reason", func(v value) { r.Reason = v.name() }},
+		)
+		out = append(out, r)
+	})
+	return out
+}
+
+func (v value) tests() *permission.RuleTests {
+	t := &permission.RuleTests{}
+	v.fields(
+		field{"match", func(v value) { t.Match = v.oneOrMany() }},
+		field{"notMatch", func(v value) { t.NotMatch = v.oneOrMany() }},
+	)
+	return t
+}
+
+func (v value) vetted() []permission.Vetted {
+	out := []permission.Vetted{}
+	v.list("a list of vetted lines", func(e value) {
+		var line permission.Vetted
+		e.fields(
+			field{"tool", func(v value) { line.Tool = v.oneOrMany() }},
+			field{"argv", func(v value) { line.Argv = v.oneOrMany() }},
+		)
+		out = append(out, line)
+	})
+	return out
+}
+
+func (v value) approval() *permission.ApprovalPolicy {
+	p := &permission.ApprovalPolicy{}
+	into := func(d *time.Duration) func(value) { return func(v value) { *d = v.duration() } }
+	v.fields(
+		field{"deadline", into(&p.Deadline)},
+		field{"remind", into(&p.Remind)},
+		field{"escalate", func(v value) {
+			p.Escalate = &permission.Escalation{}
+			v.fields(
+				field{"after", into(&p.Escalate.After)},
+				field{"groups", func(v value) { p.Escalate.Groups = v.names() }},
+			)
+		}},
+		field{"approvers", func(v value) {
+			p.Approvers = &permission.Approvers{}
+			v.fields(
+				field{"groups", func(v value) { p.Approvers.Groups = v.names() }},
+				field{"min", func(v value) { p.Approvers.Min = v.integer(1) }},
+			)
+		}},
+	)
+	return p
+}
+
+// checkGroups makes sure that every question can be answered by somebody. It runs last, when all groups are known.
+func (r *reader) checkGroups(f *File) {
+	check := func(key string, p *permission.ApprovalPolicy) {
+		if p == nil || r.err != nil {
+			return
+		}
+		if p.Escalate != nil {
+			r.knownGroups(f, key+".escalate.groups", p.Escalate.Groups)
+		}
+		if a := p.Approvers; a != nil {
+			r.knownGroups(f, key+".approvers.groups", a.Groups)
+			r.enough(f, key+".approvers.min", p)
+		}
+	}
+	layer := func(key string, l permission.Layer) {
+		check(key+".approval", l.Approval)
+		for i, rule := range l.Ask {
+			check(fmt.Sprintf("%s.ask[%d].approval", key, i), rule.Approval)
+		}
+	}
+	layer("engine", f.Engine)
+	for _, name := range slices.Sorted(maps.Keys(f.Profiles)) {
+		layer("profiles."+name+".permissions", f.Profiles[name].Permissions)
+	}
+}
+
+func (r *reader) knownGroups(f *File, key string, groups []string) {
+	for i, g := range groups {
+		if _, ok := f.Groups[g]; !ok {
+			e := r.errorAt(r.nearest(fmt.Sprintf("%s[%d]", key, i)), "", fmt.Sprintf("unknown group %q", g))
+			e.Allowed = slices.Sorted(maps.Keys(f.Groups))
+			r.fail(e)
+		}
+	}
+}
+
+// enough refuses a quorum that the groups cannot make, which would wait for ever.
+func (r *reader) enough(f *File, key string, p *permission.ApprovalPolicy) {
+	if len(p.Approvers.Groups) == 0 {
+		return
+	}
+	groups := slices.Clone(p.Approvers.Groups)
+	if p.Escalate != nil {
+		groups = append(groups, p.Escalate.Groups...)
+	}
+	people := map[string]bool{}
+	for _, g := range groups {
+		for _, who := range f.Groups[g] {
+			people[who] = true
+		}
+	}
+	if least := max(p.Approvers.Min, 1); len(people) < least {
+		r.fail(r.errorAt(r.nearest(key), key, fmt.Sprintf("the groups have %d members, %d must answer", len(people), least)))
+	}
+}

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"regexp"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/permission"
+)
+
+var envName = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]*\z`)
+
+// notBuilt refuses a section whose capability is specified and does not exist yet.
+func (v value) notBuilt(feature string) {
+	e := v.r.errorAt(placeOfNode(v.node), v.key, "cannot be used")
+	e.Cause = &fault.NotBuiltError{Feature: feature}
+	v.r.fail(e)
+}
+
+func (f *File) models(v value) {
+	v.fields(
+		field{"scripted", func(v value) {
+			v.fields(field{"scripts", func(v value) { f.Models.Scripted = v.paths("a mapping of scripts") }})
+		}},
+		field{"anthropic", func(v value) { v.notBuilt("the model provider anthropic") }},
+		field{"openai", func(v value) { v.notBuilt("the model provider openai") }},
+	)
+}
+
+// paths reads a mapping of names to paths.
+func (v value) paths(what string) map[string]string {
+	out := map[string]string{}
+	v.entries(what, func(name string, at place, member value) {
+		if name == "" {
+			v.r.fail(v.r.errorAt(at, v.key, "a name is empty"))
+		}
+		out[name] = member.path()
+	})
+	return out
+}
+
+func (f *File) worker(v value) {
+	w := &f.Worker
+	into := func(s *string) func(value) { return func(v value) { *s = v.name() } }
+	path := func(s *string) func(value) { return func(v value) { *s = v.path() } }
+	v.fields(
+		field{"taskQueue", into(&w.TaskQueue)},
+		field{"address", func(v value) {
+			w.Address = v.name()
+			if _, port, err := net.SplitHostPort(w.Address); v.r.err == nil && (err != nil || port == "") {
+				v.fail("bad address %q, want host:port", w.Address)
+			}
+		}},
+		field{"namespace", into(&w.Namespace)},
+		field{"dir", path(&w.Dir)},
+		field{"blobs", path(&w.Blobs)},
+		field{"grantKeyFile", path(&w.GrantKeyFile)},
+		field{"worktrees", func(v value) { v.worktrees(&w.Worktrees) }},
+		field{"fetch", func(v value) {
+			v.fields(field{"allow", func(v value) { w.Fetch.Allow = v.admitted() }})
+		}},
+		field{"shell", func(v value) {
+			v.fields(
+				field{"engine", func(v value) { w.Shell.Engine = v.choice("shell engine", ShellInterp, ShellSh) }},
+				field{"env", func(v value) { w.Shell.Env = v.env() }},
+			)
+		}},
+	)
+}
+
+func (v value) worktrees(w *Worktrees) {
+	v.fields(
+		field{"repos", func(v value) { w.Repos = v.paths("a mapping of repositories") }},
+		field{"root", func(v value) { w.Root = v.path() }},
+		field{"keepOnError", func(v value) { w.KeepOnError = v.boolean() }},
+		field{"pinCap", func(v value) { w.PinCap = v.integer(0) }},
+		field{"minFree", func(v value) { w.MinFree = v.bytes() }},
+	)
+}
+
+// admitted reads hosts, addresses and CIDR prefixes.
+func (v value) admitted() []string {
+	out := []string{}
+	v.list("a list of hosts", func(e value) {
+		text := e.name()
+		if _, err := netip.ParsePrefix(text); err != nil && e.r.err == nil {
+			if _, ok := permission.NormalHost(text); !ok {
+				e.fail("bad host %q, want a host name, an IP address or a CIDR prefix", text)
+			}
+		}
+		out = append(out, text)
+	})
+	return out
+}
+
+func (v value) env() map[string]string {
+	out := map[string]string{}
+	v.entries("a mapping of variables", func(name string, at place, member value) {
+		if !envName.MatchString(name) {
+			v.r.fail(v.r.errorAt(at, v.key, "bad name of a variable"))
+			return
+		}
+		out[name] = member.text()
+	})
+	return out
+}
