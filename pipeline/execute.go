@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 
 	"github.com/assent-dev/assent/permission"
@@ -27,7 +28,7 @@ func (p *Pipeline) Execute(ctx context.Context, name string, args json.RawMessag
 	call.IdempotencyKey = call.ID + "-" + hex.EncodeToString(digest[:8])
 	e, ok := start.tools[name]
 	if !ok {
-		return p.end(ctx, start, call, tool.Fail(tool.UnknownTool, "there is no tool "+quote(name)))
+		return p.end(ctx, start, call, tool.Fail(tool.UnknownTool, fmt.Sprintf("there is no tool %q", name)))
 	}
 	call.Info = e.def.Info()
 	if result, ok := validated(e.def, call.Input); !ok {
@@ -36,7 +37,6 @@ func (p *Pipeline) Execute(ctx context.Context, name string, args json.RawMessag
 	if ctx.Err() != nil {
 		return p.end(ctx, start, call, aborted(ctx, false))
 	}
-	original := call
 	call, refusal := p.decide(ctx, start, call)
 	if refusal != nil {
 		return p.end(ctx, start, call, *refusal)
@@ -46,13 +46,9 @@ func (p *Pipeline) Execute(ctx context.Context, name string, args json.RawMessag
 			return p.end(ctx, start, call, result)
 		}
 	}
-	result := p.run(ctx, start, call, p.config.Required, func(ctx context.Context) tool.Result {
+	return p.run(ctx, start, call, p.config.Required, func(ctx context.Context) tool.Result {
 		return e.def.Invoke(ctx, toolContext(call, p.config.Log), bytes.Clone(call.Input))
 	})
-	if !bytes.Equal(original.Input, call.Input) {
-		result.FinalInput = bytes.Clone(call.Input)
-	}
-	return result
 }
 
 // decide returns the call as it may run, or the result that refuses it.
@@ -131,19 +127,9 @@ func toolContext(call Call, log *slog.Logger) *tool.Context {
 	if log == nil {
 		log = slog.Default()
 	}
-	call = call.Clone()
-	c := &tool.Context{
-		RunID: call.RunID, SpanID: call.ID, Dir: call.Dir, Isolation: call.Isolation, Attempt: call.Attempt,
-		CallID: call.ID, IdempotencyKey: call.IdempotencyKey, Approved: call.Approved,
+	return &tool.Context{
+		SpanID: call.ID, CallID: call.ID, IdempotencyKey: call.IdempotencyKey, Attempt: call.Attempt,
+		Dir: call.Dir, Isolation: call.Isolation, Approved: clonePointer(call.Approved),
 		Log: log.With("tool", call.Name, "call", call.ID),
 	}
-	if call.Agent != nil {
-		c.Agent = *call.Agent
-	}
-	return c
-}
-
-func quote(s string) string {
-	b, _ := json.Marshal(s)
-	return string(b)
 }

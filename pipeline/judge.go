@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,10 +81,10 @@ func known(v permission.Verdict) permission.Verdict {
 
 // ruling collects what the frames of stage 1 say. Frames may run on several goroutines.
 type ruling struct {
-	mu       sync.Mutex
-	answered bool
-	strictest,
-	last Answer
+	mu              sync.Mutex
+	answered        bool
+	strictest, last Answer
+	// owner gave the strictest answer; stopped says that it gave it because the call was cancelled.
 	owner   string
 	stopped bool
 	// broken is set for good when a frame breaks the rule of next.
@@ -211,11 +210,14 @@ func Refusal(d permission.Decision) tool.Result {
 		reason = tool.ByGuard
 	case permission.ByListener:
 		reason = tool.ByListener
+	case permission.ByDefault:
+		// The default never denies; a chain that broke does, in its name.
+		reason = tool.ByFailure
+	case permission.ByHook, permission.ByCanUseTool:
+		by = string(d.DecidedBy)
 	}
 	if d.Rule != nil {
-		if b, err := json.Marshal(d.Rule); err == nil {
-			by = string(b)
-		}
+		by = d.Rule.String()
 	}
 	return tool.Deny(reason, by, orElse(d.Reason, fmt.Sprintf("denied by %s", d.DecidedBy)))
 }

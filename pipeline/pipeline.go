@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -84,6 +85,12 @@ func (p *Pipeline) logFailure(call *Call, message, plugin string, err error) {
 	if call != nil {
 		attrs = append(attrs, "tool", call.Name, "call", call.ID)
 	}
-	// A handler that panics must not take the call down with it.
-	_, _ = contain(func() (struct{}, error) { log.Error(message, attrs...); return struct{}{}, nil })
+	// Neither a strange error nor a handler that panics may take the call down.
+	_, _ = contain(func() (struct{}, error) {
+		if p := (*panicError)(nil); errors.As(err, &p) {
+			attrs = append(attrs, "stack", string(p.stack))
+		}
+		log.Error(message, attrs...)
+		return struct{}{}, nil
+	})
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,7 @@ var codes = []tool.Code{
 // round body, the post-execute listeners, the observers. body gets the context that the wrappers made; its
 // panic is TOOL_ERROR. Run never panics and its Result always has a code of the closed list and a valid value;
 // ABORTED, which only the cancellation of ctx brings about, says whether the body had started. A body
-// that succeeds in spite of the cancellation has succeeded. The activity that runs tools calls it.
+// that succeeds in spite of the cancellation has succeeded. FinalInput is set when call.Modified is. The activity that runs tools calls it.
 func (p *Pipeline) Run(ctx context.Context, call Call, required []string, body func(context.Context) tool.Result) tool.Result {
 	return p.run(ctx, p.live.Load(), call, required, body)
 }
@@ -35,6 +36,9 @@ func (p *Pipeline) run(ctx context.Context, start *snapshot, call Call, required
 		x := &execution{pipeline: p, ctx: ctx, call: call, body: body}
 		result = x.stage3(start.wraps)
 		result = x.stage4(start.posts, result)
+		if call.Modified {
+			result.FinalInput = bytes.Clone(call.Input)
+		}
 	} else if refusal.stopped {
 		result = aborted(ctx, false)
 	} else {
@@ -93,7 +97,7 @@ func (x *execution) wrapped(ctx context.Context, wraps []*entry) tool.Result {
 		result.Failure.By = e.owner
 		return x.settle(result)
 	}
-	if result.Code == tool.OK && len(result.Value) > 0 && !json.Valid(result.Value) {
+	if badValue(result) {
 		result = tool.Fail(tool.ToolError, fmt.Sprintf("wrapper of plugin %q returned a value that is not JSON", e.owner))
 	}
 	return x.settle(cloneResult(result))
@@ -109,7 +113,7 @@ func (x *execution) attempt(ctx context.Context) tool.Result {
 	if err != nil {
 		result = tool.Fail(tool.ToolError, text(err))
 	}
-	if result.Code == tool.OK && len(result.Value) > 0 && !json.Valid(result.Value) {
+	if badValue(result) {
 		result = tool.Fail(tool.NonSerializable, "the tool returned a value that is not JSON")
 	}
 	return x.settle(result)
@@ -149,4 +153,8 @@ func (x *execution) settle(r tool.Result) tool.Result {
 	f.Message = orElse(f.Message, "the call ended with "+string(r.Code))
 	r.Failure = &f
 	return r
+}
+
+func badValue(r tool.Result) bool {
+	return r.Code == tool.OK && len(r.Value) > 0 && !json.Valid(r.Value)
 }

@@ -1,0 +1,288 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/tool"
+)
+
+func TestRunResults(t *testing.T) {
+	failure := func(code tool.Code, message string) tool.Result { return tool.Fail(code, message) }
+	for _, c := range []struct {
+		name string
+		wrap pipeline.Wrapper
+		body run
+		want tool.Result
+	}{
+		{"a value", nil, value(`9007199254740993`), tool.Result{Code: tool.OK, Value: json.RawMessage(`9007199254740993`)}},
+		{"no value is null", nil, value(``), tool.Result{Code: tool.OK, Value: json.RawMessage(`null`)}},
+		{"a body that panics", nil, func(context.Context) tool.Result { panic("x") }, failure(tool.ToolError, "panic: x")},
+		{"a body without JSON", nil, value(`{`), failure(tool.NonSerializable, "the tool returned a value that is not JSON")},
+		{"an invented code", nil, func(context.Context) tool.Result { return tool.Fail("SLOW", "m") }, failure(tool.ToolError, "m")},
+		{"a failure with a value", nil,
+			func(context.Context) tool.Result { return tool.Result{Code: tool.Denied, Value: json.RawMessage(`1`)} },
+			failure(tool.Denied, "the call ended with DENIED")},
+		{"a success with a failure", nil,
+			func(context.Context) tool.Result {
+				return tool.Result{Code: tool.OK, Value: json.RawMessage(`1`), Failure: &tool.Failure{}}
+			},
+			tool.Result{Code: tool.OK, Value: json.RawMessage(`1`)}},
+		{"aborted without being cancelled", nil,
+			func(context.Context) tool.Result {
+				return tool.Result{Code: tool.Aborted, Failure: &tool.Failure{Message: "m", Started: true}}
+			},
+			failure(tool.ToolError, "m")},
+		{"a wrapper that fails", func(context.Context, call, run) (tool.Result, error) {
+			return tool.Result{Code: tool.OK}, errors.New("x")
+		},
+			nil, tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "x", By: "wrapper"}}},
+		{"a wrapper that panics", func(ctx context.Context, _ call, next run) (tool.Result, error) { next(ctx); panic("x") },
+			nil, tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "panic: x", By: "wrapper"}}},
+		{"a wrapper that forgets", func(context.Context, call, run) (tool.Result, error) { return tool.Result{}, nil },
+			nil, failure(tool.ToolError, "a wrapper returned no result")},
+		{"a wrapper without JSON", func(context.Context, call, run) (tool.Result, error) {
+			return tool.Result{Code: tool.OK, Value: json.RawMessage("x")}, nil
+		}, nil, failure(tool.ToolError, `wrapper of plugin "wrapper" returned a value that is not JSON`)},
+		{"a wrapper that sees a panic as a result", func(ctx context.Context, _ call, next run) (tool.Result, error) {
+			r := next(ctx)
+			return tool.Result{Code: tool.OK, Value: json.RawMessage(`"` + r.Failure.Message + `"`)}, nil
+		}, func(context.Context) tool.Result { panic("x") }, tool.Result{Code: tool.OK, Value: json.RawMessage(`"panic: x"`)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := quiet()
+			codes := watch(t, p)
+			if c.wrap != nil {
+				wrap(t, p, c.wrap)
+			}
+			if c.body == nil {
+				c.body = value(`1`)
+			}
+			assert.Equal(t, c.want, p.Run(t.Context(), call{Name: "t"}, nil, c.body))
+			assert.Equal(t, []tool.Code{c.want.Code}, *codes)
+		})
+	}
+}
+
+func TestRunAborted(t *testing.T) {
+	t.Run("before it started", func(t *testing.T) {
+		p := quiet()
+		codes := watch(t, p)
+		guard(t, p, "g", func(context.Context, call) error { panic("must not run") })
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := p.Run(ctx, call{Name: "t"}, nil, nil)
+		assert.Equal(t, tool.Aborted, r.Code)
+		assert.False(t, r.Failure.Started)
+		assert.Equal(t, []tool.Code{tool.Aborted}, *codes, "observers hear of it in spite of the cancellation")
+	})
+	t.Run("in a guard", func(t *testing.T) {
+		p := quiet()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		guard(t, p, "g", func(ctx context.Context, _ call) error { cancel(errors.New("budget")); return ctx.Err() })
+		r := p.Run(ctx, call{Name: "t"}, nil, nil)
+		assert.Equal(t, tool.Fail(tool.Aborted, "the call was cancelled before the tool started: budget"), r)
+	})
+	t.Run("in a wrapper, before the body", func(t *testing.T) {
+		p := quiet()
+		ctx, cancel := context.WithCancel(t.Context())
+		wrap(t, p, func(ctx context.Context, _ call, next run) (tool.Result, error) { cancel(); return next(ctx), nil })
+		r := p.Run(ctx, call{Name: "t"}, nil, func(context.Context) tool.Result { panic("must not run") })
+		assert.Equal(t, tool.Aborted, r.Code)
+		assert.False(t, r.Failure.Started)
+	})
+	t.Run("in the body", func(t *testing.T) {
+		p := quiet()
+		ctx, cancel := context.WithCancel(t.Context())
+		wrap(t, p, func(ctx context.Context, _ call, next run) (tool.Result, error) { return next(ctx), nil })
+		r := p.Run(ctx, call{Name: "t"}, nil, func(context.Context) tool.Result {
+			cancel()
+			return tool.Fail(tool.ToolError, "connection lost")
+		})
+		assert.Equal(t, tool.Aborted, r.Code)
+		assert.True(t, r.Failure.Started)
+		assert.Equal(t, "the call was cancelled while the tool was running: connection lost", r.Failure.Message)
+	})
+	t.Run("a body that succeeds all the same", func(t *testing.T) {
+		p := quiet()
+		ctx, cancel := context.WithCancel(t.Context())
+		r := p.Run(ctx, call{Name: "t"}, nil, func(context.Context) tool.Result {
+			cancel()
+			return value(`1`)(ctx)
+		})
+		assert.Equal(t, tool.OK, r.Code)
+	})
+	t.Run("the redactor stops with the call", func(t *testing.T) {
+		p := quiet()
+		ctx, cancel := context.WithCancel(t.Context())
+		post(t, p, "redactor", func(ctx context.Context, _ call, _ tool.Result, _ more) (pipeline.PostAnswer, error) {
+			return pipeline.PostAnswer{}, ctx.Err()
+		})
+		r := p.Run(ctx, call{Name: "t"}, nil, func(context.Context) tool.Result {
+			cancel()
+			return tool.Fail(tool.ToolError, "secret")
+		})
+		assert.Equal(t, tool.Aborted, r.Code)
+		assert.True(t, r.Failure.Started)
+		assert.NotContains(t, r.Failure.Message, "secret")
+	})
+}
+
+func TestRunNextAfterReturn(t *testing.T) {
+	p := quiet()
+	var late run
+	wrap(t, p, func(ctx context.Context, _ call, next run) (tool.Result, error) {
+		late = next
+		return tool.Result{Code: tool.OK}, nil
+	})
+	ran := false
+	p.Run(t.Context(), call{Name: "t"}, nil, func(context.Context) tool.Result { ran = true; return value(`1`)(t.Context()) })
+	assert.Equal(t, tool.ToolError, late(t.Context()).Code)
+	assert.False(t, ran)
+}
+
+func TestWrappersMayHedge(t *testing.T) {
+	p := quiet()
+	inner := make(chan struct{}, 2)
+	wrap(t, p, func(ctx context.Context, _ call, next run) (tool.Result, error) {
+		other := make(chan tool.Result)
+		go func() { other <- next(ctx) }()
+		next(ctx)
+		return <-other, nil
+	})
+	wrap(t, p, func(ctx context.Context, _ call, next run) (tool.Result, error) {
+		inner <- struct{}{}
+		return next(ctx), nil
+	})
+	assert.True(t, p.Run(t.Context(), call{Name: "t"}, nil, value(`1`)).IsOK())
+	assert.Len(t, inner, 2)
+}
+
+func TestPostAnswers(t *testing.T) {
+	secret := tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "secret", Retry: true,
+		Issues: []tool.Issue{{Message: "secret"}}, Data: json.RawMessage(`"secret"`)}}
+	ok := tool.Result{Code: tool.OK, Value: json.RawMessage(`"secret"`)}
+	withheld := tool.Result{Code: tool.Blocked, Failure: &tool.Failure{By: "post",
+		Message: `result withheld: a post-execute listener of plugin "post" failed`}}
+	for _, c := range []struct {
+		name string
+		post pipeline.Post
+		in   tool.Result
+		want tool.Result
+	}{
+		{"replace a value", posts(pipeline.Replace(map[string]string{"a": "<b>"})), ok, tool.Result{Code: tool.OK, Value: json.RawMessage(`{"a":"<b>"}`)}},
+		{"replace an error text", posts(pipeline.Replace("[redacted]")), secret,
+			tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "[redacted]", Retry: true}}},
+		{"replace an error text by a value", posts(pipeline.Replace([]int{1})), secret,
+			tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "[1]", Retry: true}}},
+		{"replace an error text by nothing", posts(pipeline.Replace(nil)), secret,
+			tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "null", Retry: true}}},
+		{"a replacement that is not JSON", posts(pipeline.Replace(func() {})), ok,
+			tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: "result withheld: its replacement is not JSON", By: "post"}}},
+		{"block in silence", posts(pipeline.Block("")), ok, tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: `blocked by plugin "post"`, By: "post"}}},
+		{"nothing", posts(pipeline.PostAnswer{}), ok, withheld},
+		{"a panic that quotes", func(context.Context, call, tool.Result, more) (pipeline.PostAnswer, error) { panic("secret") }, ok, withheld},
+		{"next twice", func(ctx context.Context, _ call, _ tool.Result, next more) (pipeline.PostAnswer, error) {
+			a := next(ctx)
+			next(ctx)
+			return a, nil
+		}, ok, withheld},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := quiet()
+			codes := watch(t, p)
+			post(t, p, "post", c.post)
+			assert.Equal(t, c.want, p.Run(t.Context(), call{Name: "t"}, nil, func(context.Context) tool.Result { return c.in }))
+			assert.Equal(t, []tool.Code{c.want.Code}, *codes)
+		})
+	}
+}
+
+func posts(a pipeline.PostAnswer) pipeline.Post {
+	return func(context.Context, call, tool.Result, more) (pipeline.PostAnswer, error) { return a, nil }
+}
+
+func TestPostOuterBuildsOnInner(t *testing.T) {
+	p := quiet()
+	post(t, p, "truncate", func(ctx context.Context, _ call, _ tool.Result, next more) (pipeline.PostAnswer, error) {
+		inner := next(ctx)
+		if v, ok := inner.Replacement(); ok {
+			return pipeline.Replace(string(v)[1:4]), nil
+		}
+		_, blocked := inner.Blocked()
+		assert.True(t, blocked)
+		return pipeline.Replace("undone"), nil
+	})
+	redact := post(t, p, "redact", posts(pipeline.Replace("[redacted]")))
+	assert.Equal(t, `"[re"`, string(p.Run(t.Context(), call{Name: "t"}, nil, value(`"secret"`)).Value))
+	redact.Close()
+	post(t, p, "block", posts(pipeline.Block("no")))
+	r := p.Run(t.Context(), call{Name: "t"}, nil, value(`"secret"`))
+	assert.Equal(t, tool.Blocked, r.Code)
+	assert.Equal(t, &tool.Failure{Message: "no", By: "block"}, r.Failure)
+}
+
+func TestPostNextStillRunning(t *testing.T) {
+	p := quiet()
+	entered, release, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	post(t, p, "outer", func(ctx context.Context, _ call, _ tool.Result, next more) (pipeline.PostAnswer, error) {
+		go func() { defer close(done); next(ctx) }()
+		<-entered
+		return pipeline.Accept(), nil
+	})
+	post(t, p, "inner", func(context.Context, call, tool.Result, more) (pipeline.PostAnswer, error) {
+		close(entered)
+		<-release
+		return pipeline.Block("secret"), nil
+	})
+	assert.Equal(t, tool.Blocked, p.Run(t.Context(), call{Name: "t"}, nil, value(`1`)).Code)
+	close(release)
+	<-done
+}
+
+func TestObserversAreContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := quiet()
+		order := []string{}
+		observe(t, p, func(_ context.Context, c call, r tool.Result) error {
+			order = append(order, "writes")
+			copy(c.Input, "XXXXXXX")
+			copy(r.Value, "XXX")
+			return errors.New("x")
+		})
+		observe(t, p, func(context.Context, call, tool.Result) error { panic("x") })
+		observe(t, p, func(ctx context.Context, _ call, _ tool.Result) error { time.Sleep(time.Hour); return ctx.Err() })
+		observe(t, p, func(ctx context.Context, _ call, _ tool.Result) error { <-ctx.Done(); return ctx.Err() })
+		observe(t, p, func(ctx context.Context, c call, r tool.Result) error {
+			order = append(order, string(c.Input)+string(r.Value))
+			return ctx.Err()
+		})
+		r := p.Run(t.Context(), call{Name: "t", Input: json.RawMessage(`{"a":1}`)}, nil, value(`"v"`))
+		assert.Equal(t, tool.Result{Code: tool.OK, Value: json.RawMessage(`"v"`)}, r)
+		assert.Equal(t, []string{"writes", `{"a":1}"v"`}, order)
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestObserveAlone(t *testing.T) {
+	p := quiet()
+	codes := watch(t, p)
+	p.Observe(t.Context(), call{Name: "t"}, tool.Fail(tool.Skipped, "m"))
+	assert.Equal(t, []tool.Code{tool.Skipped}, *codes)
+}
+
+func TestRunTellsTheFinalInput(t *testing.T) {
+	p := quiet()
+	r := p.Run(t.Context(), call{Name: "t", Input: json.RawMessage(`{"a":2}`), Modified: true}, nil, value(`1`))
+	require.True(t, r.IsOK())
+	assert.Equal(t, `{"a":2}`, string(r.FinalInput))
+	assert.Empty(t, p.Run(t.Context(), call{Name: "t", Input: json.RawMessage(`{"a":2}`)}, nil, value(`1`)).FinalInput)
+}
