@@ -20,11 +20,11 @@ func ContentKey(toolName string, input json.RawMessage) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("content key of %q: %w", toolName, err)
 	}
-	key, err := canonjson.SHA256(raw)
+	canonical, err := canonjson.Canonical(raw)
 	if err != nil {
 		return "", fmt.Errorf("content key of %q: %w", toolName, err)
 	}
-	return key, nil
+	return canonjson.SHA256(canonical), nil
 }
 
 const (

@@ -104,6 +104,12 @@ type Model interface {
 	Generate(ctx context.Context, r Request) (Response, error)
 }
 
+// Named is a Model that knows the names it serves, so that a wrong one is found at start.
+type Named interface {
+	// Knows returns nil, or a *fault.ConfigError that lists the names.
+	Knows(name string) error
+}
+
 // Error is a failed Generate.
 type Error struct {
 	// Kind is a short stable word, for example rate_limit, overloaded, bad_request, script_ended.

@@ -197,6 +197,8 @@ type AdmitRequest struct {
 	Question   approval.Approval   `json:"question"`
 	Resolution approval.Resolution `json:"resolution"`
 	Decide     DecideRequest       `json:"decide"`
+	// Final points to the input that was asked about when it is too large for the question.
+	Final *blob.Ref `json:"final,omitempty"`
 }
 
 // AdmitResponse is the recorded effect of an answer.

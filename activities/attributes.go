@@ -1,0 +1,66 @@
+package activities
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/assent-dev/assent/protocol"
+)
+
+// wanted are the search attributes and their types.
+var wanted = map[string]enumspb.IndexedValueType{
+	protocol.AttrStatus:      enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+	protocol.AttrAgent:       enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+	protocol.AttrPendingTool: enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+	protocol.AttrRoot:        enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+}
+
+// attributeCheck remembers whether the namespace has our search attributes.
+type attributeCheck struct {
+	mu   sync.Mutex
+	has  bool
+	next time.Time
+}
+
+const (
+	attributesEvery   = time.Minute
+	attributesTimeout = time.Second
+)
+
+// attributes reports whether the namespace has our search attributes with the right types. Upserting an unknown
+// one would loop the workflow task, so every doubt is a no. A yes is kept; a no is asked again after a minute.
+func (e *Engine) attributes(ctx context.Context) bool {
+	c := &e.attrs
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.has || time.Now().Before(c.next) {
+		return c.has
+	}
+	c.next = time.Now().Add(attributesEvery)
+	cl := clientFrom(ctx)
+	if cl == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, attributesTimeout)
+	defer cancel()
+	resp, err := cl.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{
+		Namespace: activity.GetInfo(ctx).WorkflowNamespace,
+	})
+	if err != nil {
+		e.log.Info("assent: search attributes cannot be listed; they will not be written", "error", err)
+		return false
+	}
+	for name, kind := range wanted {
+		if resp.GetCustomAttributes()[name] != kind {
+			e.log.Info("assent: search attributes will not be written", "missing", name, "type", kind.String())
+			return false
+		}
+	}
+	c.has = true
+	return true
+}

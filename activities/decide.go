@@ -1,0 +1,292 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// AssentDecide is the local activity that decides on one call. It is a top-level function whose name is in every
+// history.
+func AssentDecide(ctx context.Context, req protocol.DecideRequest) (protocol.DecideResponse, error) {
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return protocol.DecideResponse{}, err
+	}
+	return e.decide(ctx, req, false)
+}
+
+// AssentDecideSlow is the same decision in a normal activity, for chains whose hooks wait for other systems.
+func AssentDecideSlow(ctx context.Context, req protocol.DecideRequest) (protocol.DecideResponse, error) {
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return protocol.DecideResponse{}, err
+	}
+	return e.decide(ctx, req, true)
+}
+
+func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bool) (protocol.DecideResponse, error) {
+	resp := protocol.DecideResponse{CallID: req.CallID, Tool: req.Tool.Name, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID}
+	chain, err := e.chain(req.Subject)
+	if err != nil {
+		resp.Decision = failedDecision(err)
+		return resp, nil
+	}
+	if chain.HasSlow() && !slow {
+		resp.Slow = true
+		return resp, nil
+	}
+	info, validate, drift := e.subjectTool(req.Tool)
+	if drift != "" {
+		resp.Drift = drift
+		return resp, nil
+	}
+	if err := e.sameStore(req.Store); err != nil {
+		return resp, err
+	}
+	input, err := e.load(ctx, req.Input, req.InputRef)
+	if err != nil {
+		return resp, err
+	}
+	resp.Decision = e.judge(ctx, chain, req, info, input, validate)
+	if req.Subject.Profile == "" {
+		resp.Attributes = e.attributes(ctx)
+	}
+	return e.record(ctx, resp, chain, input)
+}
+
+// judge runs stage 1 with the chain inside and the guards.
+func (e *Engine) judge(ctx context.Context, chain *permission.Chain, req protocol.DecideRequest, info tool.Info,
+	input json.RawMessage, validate func(json.RawMessage) []tool.Issue) permission.Decision {
+	agent := req.Subject.Agent
+	call := pipeline.Call{ID: req.CallID, Name: info.Name, Input: input, Info: info, Agent: &agent,
+		Dir: req.Subject.Dir, Isolation: req.Subject.Isolation}
+	d := e.cfg.Pipeline.Judge(ctx, call, func(ctx context.Context) permission.Decision {
+		return chain.Decide(ctx, permission.Call{Tool: info, Input: input, Dir: req.Subject.Dir,
+			Isolation: req.Subject.Isolation, Agent: &agent}, validate)
+	}, req.Guards)
+	if d.PolicyDigest == "" {
+		d.PolicyDigest = chain.Digest()
+	}
+	return d
+}
+
+// subjectTool returns the tool as it was frozen, with this worker's validation. drift says why this worker cannot
+// serve it.
+func (e *Engine) subjectTool(f protocol.ToolFacts) (info tool.Info, validate func(json.RawMessage) []tool.Issue, drift string) {
+	info = tool.Info{Name: f.Name, Risk: f.Risk, NeedsApproval: f.NeedsApproval, Idempotent: f.Idempotent,
+		Concurrent: f.Concurrent, Timeout: f.Timeout}
+	if f.ActivityType != "" {
+		// A team's own activity: its schema, if it has one, is its own business.
+		return info, nil, ""
+	}
+	def, ok := e.cfg.Pipeline.Lookup(f.Name)
+	switch {
+	case !ok:
+		return info, nil, fmt.Sprintf("this worker does not have the tool %q", f.Name)
+	case def.ContractHash() != f.ContractHash:
+		return info, nil, fmt.Sprintf("this worker's contract of %q differs from the one the agent started with", f.Name)
+	}
+	own := def.Info()
+	info.Description, info.Parameters, info.Version, info.Executor = own.Description, own.Parameters, own.Version, own.Executor
+	return info, def.Validate, ""
+}
+
+func failedDecision(err error) permission.Decision {
+	return permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByDefault, Reason: err.Error()}
+}
+
+// record makes a decision small enough for its marker: an oversized one would loop the workflow task.
+func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain *permission.Chain, input json.RawMessage) (protocol.DecideResponse, error) {
+	d := &resp.Decision
+	final := input
+	if d.Modified {
+		final = d.Input
+	}
+	var err error
+	if d.Verdict != permission.Deny {
+		if resp.InputDigest, err = digest(final); err != nil {
+			return resp, err
+		}
+		if resp.ContentKey, err = approval.ContentKey(resp.Tool, final); err != nil {
+			return resp, err
+		}
+	}
+	if d.Verdict == permission.Ask {
+		policy := chain.ApprovalFor(*d)
+		resp.Approval = &policy
+	}
+	switch {
+	case !d.Modified:
+		d.Input = nil
+	case len(d.Input) > protocol.InlineInput:
+		ref, err := e.cfg.Blobs.Put(ctx, d.Input)
+		if err != nil {
+			return resp, err
+		}
+		d.Input, resp.InputRef = nil, &ref
+	}
+	return shrink(resp), nil
+}
+
+// shrink drops explanations until the decision fits; the verdict, the rule and the digests always stay.
+func shrink(resp protocol.DecideResponse) protocol.DecideResponse {
+	d := &resp.Decision
+	const most = 4 << 10
+	if len(d.Reason) > most {
+		d.Reason = cut(d.Reason, most)
+	}
+	if len(d.Invalid) > 50 {
+		d.Invalid = d.Invalid[:50]
+	}
+	for size(resp) > protocol.MaxDecision {
+		switch {
+		case len(d.Segments) > 0:
+			d.Segments = nil
+			d.Reason = cut(d.Reason, most) + " (the explanation of the segments is too large to record)"
+		case len(d.Advisories) > 0:
+			d.Advisories = nil
+		case len(d.Invalid) > 0:
+			d.Invalid = d.Invalid[:len(d.Invalid)/2]
+		case d.Rule != nil:
+			d.Rule = nil
+		default:
+			return resp
+		}
+	}
+	return resp
+}
+
+func size(v any) int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return 0
+	}
+	return len(b)
+}
+
+// AssentAdmit is the local activity that decides whether an answer takes effect.
+func AssentAdmit(ctx context.Context, req protocol.AdmitRequest) (protocol.AdmitResponse, error) {
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return protocol.AdmitResponse{}, err
+	}
+	return e.admit(ctx, req)
+}
+
+func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest) (protocol.AdmitResponse, error) {
+	q, r := req.Question, req.Resolution
+	resp := protocol.AdmitResponse{Key: q.Key, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, By: cut(r.By, 200),
+		Reason: cut(r.Reason, 2000), How: approval.Denied}
+	switch {
+	case q.Seal.RunID != resp.RunID:
+		// A reset delivers old answers again; they were given to another run.
+		resp.How, resp.Reason = approval.Void, "the answer was given before the run was reset"
+		return resp, nil
+	case r.Decision == approval.Revoke:
+		resp.How = approval.Revoked
+		return resp, nil
+	case r.Decision != approval.Allow:
+		return resp, nil
+	case r.Signature != nil:
+		resp.Reason = "signed answers cannot be verified by this worker"
+		return resp, nil
+	case r.ExpiresAt != nil && time.Now().After(*r.ExpiresAt):
+		resp.Reason = "the answer had expired when it arrived"
+		return resp, nil
+	}
+	if r.ExpiresAt != nil {
+		resp.Expires = r.ExpiresAt.Unix()
+	}
+	return e.rejudge(ctx, req, resp)
+}
+
+// rejudge judges an allowed call again: policy and guards may have changed since the question, and an edit is a
+// call that nobody has judged yet. A deny wins; otherwise exactly what the person saw, or wrote, runs.
+func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp protocol.AdmitResponse) (protocol.AdmitResponse, error) {
+	q := req.Question
+	chain, err := e.chain(req.Decide.Subject)
+	if err != nil {
+		resp.Reason = "the policy cannot be read: " + cut(err.Error(), 500)
+		return resp, nil
+	}
+	info, validate, drift := e.subjectTool(req.Decide.Tool)
+	edited := len(req.Resolution.Input) > 0
+	if drift != "" && edited {
+		resp.Reason = "the edited arguments cannot be checked: " + drift
+		return resp, nil
+	}
+	input, err := e.asked(ctx, req)
+	if err != nil {
+		return resp, err
+	}
+	sum, err := digest(input)
+	if err != nil {
+		resp.Reason = "the arguments are not valid JSON"
+		return resp, nil
+	}
+	if !edited && sum != q.Seal.InputDigest {
+		resp.Reason = "the arguments are not those that were asked about"
+		return resp, nil
+	}
+	d := e.judge(ctx, chain, req.Decide, info, input, validate)
+	switch {
+	case d.Verdict == permission.Deny:
+		resp.Reason = "denied on the second look by " + string(d.DecidedBy) + ": " + cut(d.Reason, 1000)
+		if d.DecidedBy == permission.ByInvalid {
+			resp.Reason = "the edited arguments do not fit the tool's schema"
+		}
+		return resp, nil
+	case edited && d.Modified:
+		resp.Reason = "a hook would change the edited arguments"
+		return resp, nil
+	}
+	resp.How, resp.InputDigest, resp.PolicyDigest = approval.Allowed, sum, d.PolicyDigest
+	return e.keepEdit(ctx, resp, input, edited)
+}
+
+// asked returns the arguments that the answer is about: the edited ones, or those of the question.
+func (e *Engine) asked(ctx context.Context, req protocol.AdmitRequest) (json.RawMessage, error) {
+	if len(req.Resolution.Input) > 0 {
+		return req.Resolution.Input, nil
+	}
+	if req.Final != nil {
+		return e.load(ctx, nil, req.Final)
+	}
+	return req.Question.Input, nil
+}
+
+func (e *Engine) keepEdit(ctx context.Context, resp protocol.AdmitResponse, input json.RawMessage, edited bool) (protocol.AdmitResponse, error) {
+	switch {
+	case !edited:
+	case len(input) <= protocol.InlineInput:
+		resp.Input = input
+	default:
+		ref, err := e.cfg.Blobs.Put(ctx, input)
+		if err != nil {
+			return resp, err
+		}
+		resp.InputRef = &ref
+	}
+	return resp, nil
+}
+
+// cut shortens text to at most n bytes without breaking a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}

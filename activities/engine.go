@@ -1,0 +1,295 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/canonjson"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// Enforce says what a worker does with a tool activity that has no valid grant.
+type Enforce string
+
+// The modes of enforcement. The zero value is On.
+const (
+	Off Enforce = "off"
+	// Log lets the call run and reports what On would refuse: for the time in which old runs still close.
+	Log Enforce = "log"
+	On  Enforce = "on"
+)
+
+// Config is what an Engine is made of. Blobs and Pipeline are needed; the rest may be empty.
+type Config struct {
+	Pipeline *pipeline.Pipeline
+	// Models maps a provider's name to its driver.
+	Models   map[string]model.Model
+	Profiles map[string]config.Profile
+	// Permissions is the engine's layer, under every profile's.
+	Permissions permission.Layer
+	// Toolsets maps a name to names of tools.
+	Toolsets map[string][]string
+	Blobs    blob.Store
+	// Worktrees manages trees on this host; HostQueue is this host's own task queue.
+	Worktrees   worktree.Provider
+	HostQueue   string
+	KeepOnError bool
+	Keys        protocol.Keyring
+	// Enforce is for workflows that are not agents; tools of agents always need a grant.
+	Enforce Enforce
+	// Guarded names activity types that are tools in workflows that are not agents.
+	Guarded map[string]protocol.ToolFacts
+	// Dir is where tools run without a worktree.
+	Dir         string
+	HookTimeout time.Duration
+	Log         *slog.Logger
+}
+
+// Engine serves the activities of one worker process. It is safe for concurrent use.
+type Engine struct {
+	cfg Config
+	log *slog.Logger
+
+	mu     sync.Mutex
+	chains map[string]*permission.Chain
+	attrs  attributeCheck
+}
+
+// New checks the configuration and compiles every profile's chain, so that a bad rule is found at start.
+func New(cfg Config) (*Engine, error) {
+	switch {
+	case cfg.Blobs == nil:
+		return nil, fault.Configf("Blobs", "a blob store is needed")
+	case cfg.Pipeline == nil:
+		return nil, fault.Configf("Pipeline", "a pipeline is needed")
+	case cfg.Worktrees != nil && cfg.HostQueue == "":
+		return nil, fault.Configf("HostQueue", "worktrees need a task queue of this host's own")
+	case cfg.Enforce != "" && cfg.Enforce != Off && cfg.Enforce != Log && cfg.Enforce != On:
+		return nil, &fault.ConfigError{Key: "Enforce", Msg: "unknown mode \"" + string(cfg.Enforce) + "\"", Allowed: []string{"off", "log", "on"}}
+	}
+	e := &Engine{cfg: cfg, log: cfg.Log, chains: map[string]*permission.Chain{}}
+	if e.log == nil {
+		e.log = slog.Default()
+	}
+	if _, err := e.chain(protocol.Subject{}); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Profiles)) {
+		if _, err := e.chain(protocol.Subject{Profile: name}); err != nil {
+			return nil, err
+		}
+		if err := e.known(cfg.Profiles[name]); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// known refuses what a profile asks for and this version cannot do: a promise that is silently dropped would be a
+// hole in the policy.
+func (e *Engine) known(p config.Profile) error {
+	key := "profiles." + p.Name
+	if p.BudgetUSD != nil {
+		return &fault.ConfigError{Key: key + ".budgetUSD", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "a budget"}}
+	}
+	for _, m := range p.Models {
+		if _, _, err := e.model(m); err != nil {
+			return &fault.ConfigError{Key: key + ".model", Msg: "cannot be used", Cause: err}
+		}
+	}
+	_, err := e.tools(p.Tools)
+	if err != nil {
+		return &fault.ConfigError{Key: key + ".tools", Msg: "cannot be used", Cause: err}
+	}
+	return nil
+}
+
+// maxChains bounds the compiled chains that are kept; agents bring rules of their own.
+const maxChains = 256
+
+// chain returns the compiled policy of a subject.
+func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
+	var p config.Profile
+	if s.Profile != "" {
+		var ok bool
+		if p, ok = e.cfg.Profiles[s.Profile]; !ok {
+			return nil, e.unknownProfile(s.Profile)
+		}
+	}
+	spec := permission.Spec{Engine: e.cfg.Permissions, Profile: p.Permissions, HookTimeout: e.cfg.HookTimeout,
+		Readonly: s.Isolation == string(worktree.Readonly)}
+	if s.Tighten != nil {
+		spec.AgentDeny, spec.AgentAsk = s.Tighten.Deny, s.Tighten.Ask
+	}
+	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten})
+	if err != nil {
+		return nil, fault.Configf("permissions", "cannot be read: %v", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c, ok := e.chains[string(key)]; ok {
+		return c, nil
+	}
+	c, err := permission.Compile(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := answerable(p.Name, e.cfg.Permissions, p.Permissions); err != nil {
+		return nil, err
+	}
+	if len(e.chains) >= maxChains {
+		clear(e.chains)
+	}
+	e.chains[string(key)] = c
+	return c, nil
+}
+
+// answerable refuses approval options that are specified and not built: dropping them would let anybody answer.
+func answerable(profile string, layers ...permission.Layer) error {
+	check := func(p *permission.ApprovalPolicy) error {
+		feature := ""
+		switch {
+		case p == nil:
+			return nil
+		case p.Approvers != nil:
+			feature = "approval.approvers"
+		case p.Escalate != nil:
+			feature = "approval.escalate"
+		case p.Remind != 0:
+			feature = "approval.remind"
+		default:
+			return nil
+		}
+		return &fault.ConfigError{Key: feature, Msg: "cannot be used in profile \"" + profile + "\"", Cause: &fault.NotBuiltError{Feature: feature}}
+	}
+	for _, l := range layers {
+		if err := check(l.Approval); err != nil {
+			return err
+		}
+		for _, r := range l.Ask {
+			if err := check(r.Approval); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) unknownProfile(name string) error {
+	return &fault.ConfigError{Key: "agentType", Msg: "unknown profile \"" + name + "\"",
+		Allowed: slices.Sorted(maps.Keys(e.cfg.Profiles))}
+}
+
+type engineKey struct{}
+
+// errNoEngine says that a function was called on a worker without the interceptor.
+var errNoEngine = temporal.NewNonRetryableApplicationError("this worker has no Assent engine", protocol.ErrorConfig, nil)
+
+func engineFrom(ctx context.Context) (*Engine, error) {
+	if e, ok := ctx.Value(engineKey{}).(*Engine); ok {
+		return e, nil
+	}
+	return nil, errNoEngine
+}
+
+// wire turns an error into one whose type survives the way to the workflow and says whether trying again can help.
+func wire(err error) error {
+	if err == nil {
+		return nil
+	}
+	var app *temporal.ApplicationError
+	var gone *worktree.GoneError
+	var needs *worktree.NeedsGitError
+	var m *model.Error
+	switch {
+	case errors.As(err, &app):
+		return err
+	case fault.IsConfig(err), errors.As(err, &needs):
+		return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorConfig, nil)
+	case errors.As(err, &gone):
+		return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorGone, nil)
+	case errors.As(err, &m) && !m.Retry:
+		return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorModel, nil)
+	case errors.As(err, &m):
+		return temporal.NewApplicationErrorWithOptions(err.Error(), protocol.ErrorModel+".retry",
+			temporal.ApplicationErrorOptions{NextRetryDelay: m.After})
+	}
+	return err
+}
+
+// heartbeats reports life until stop is called; it is how cancellation reaches an activity.
+func heartbeats(ctx context.Context) (stop func()) {
+	every := activity.GetInfo(ctx).HeartbeatTimeout / 4
+	if every <= 0 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var once sync.Once
+	go func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	}()
+	return func() { once.Do(func() { close(done) }) }
+}
+
+// load returns inline bytes, or those behind a reference.
+func (e *Engine) load(ctx context.Context, inline json.RawMessage, ref *blob.Ref) (json.RawMessage, error) {
+	if ref == nil {
+		return inline, nil
+	}
+	return e.cfg.Blobs.Get(ctx, *ref)
+}
+
+// sameStore refuses to go on with another store than the one the agent started with.
+func (e *Engine) sameStore(store string) error {
+	if store == "" || store == e.cfg.Blobs.ID() {
+		return nil
+	}
+	return temporal.NewNonRetryableApplicationError("the agent's blob store is \""+store+"\", this worker has \""+
+		e.cfg.Blobs.ID()+"\"; all workers of one agent need the same", protocol.ErrorStore, nil)
+}
+
+// digest is the hex SHA-256 of the canonical form.
+func digest(raw json.RawMessage) (string, error) {
+	c, err := canonjson.Canonical(raw)
+	if err != nil {
+		return "", err
+	}
+	return canonjson.SHA256(c), nil
+}
+
+// clientFrom returns the worker's client, or nil in test environments.
+func clientFrom(ctx context.Context) (c client.Client) {
+	defer func() {
+		// The SDK panics where an activity has no client.
+		if recover() != nil {
+			c = nil
+		}
+	}()
+	return activity.GetClient(ctx)
+}

@@ -1,0 +1,361 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// NewInterceptor returns the activity half of the seam: it gives activities their engine, and lets a tool run only
+// with a valid grant, behind the guards that are mounted now, inside stages 3 to 5.
+func NewInterceptor(e *Engine) interceptor.WorkerInterceptor { return &workerInterceptor{engine: e} }
+
+type workerInterceptor struct {
+	interceptor.WorkerInterceptorBase
+	engine *Engine
+}
+
+func (w *workerInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	in := &inbound{engine: w.engine}
+	in.Next = next
+	return in
+}
+
+type inbound struct {
+	interceptor.ActivityInboundInterceptorBase
+	engine *Engine
+}
+
+// ExecuteActivity is the one way in for a tool.
+func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	if ctx.Value(engineKey{}) != nil {
+		// Installed twice: the outer one acts.
+		return i.Next.ExecuteActivity(ctx, in)
+	}
+	ctx = context.WithValue(ctx, engineKey{}, i.engine)
+	info := activity.GetInfo(ctx)
+	facts, guarded := i.engine.cfg.Guarded[info.ActivityType.Name]
+	switch {
+	case info.IsLocalActivity && !guarded && !isTool(info.ActivityType.Name):
+		return i.Next.ExecuteActivity(ctx, in)
+	case isTool(info.ActivityType.Name):
+		return i.tool(ctx, in)
+	case guarded:
+		return i.guarded(ctx, in, facts)
+	}
+	return i.Next.ExecuteActivity(ctx, in)
+}
+
+func isTool(activityType string) bool { return strings.HasPrefix(activityType, protocol.ToolPrefix) }
+
+// denied refuses an activity so that nobody can take the refusal for a result.
+func denied(r tool.Result) error {
+	return temporal.NewApplicationErrorWithOptions(r.Failure.Message, protocol.ErrorDenied,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{r}})
+}
+
+// tool runs one of our own tool activities.
+func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	e := i.engine
+	call, err := callArg(in.Args)
+	if err != nil {
+		return nil, denied(tool.Deny(tool.ByGrant, "", err.Error()))
+	}
+	def, drift := e.serve(ctx, call)
+	if drift != "" {
+		return tool.Fail(tool.ContractDrift, drift), nil
+	}
+	input, err := e.load(ctx, call.Input, call.InputRef)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := digest(input)
+	if err != nil {
+		return nil, denied(tool.Deny(tool.ByGrant, "", "the arguments are not valid JSON"))
+	}
+	if r := e.granted(ctx, call, sum, def.Info().Repeatable()); r != nil {
+		return nil, denied(*r)
+	}
+	stop := heartbeats(ctx)
+	defer stop()
+	if lost := e.lost(ctx, call); lost != nil {
+		return *lost, nil
+	}
+	run := e.newRun(ctx, call, def.Info(), input)
+	res := e.cfg.Pipeline.Run(ctx, run.call, call.Guards, func(ctx context.Context) tool.Result {
+		out, err := i.Next.ExecuteActivity(context.WithValue(ctx, runKey{}, run), in)
+		if r, ok := out.(tool.Result); ok && err == nil {
+			return r
+		}
+		return tool.Fail(tool.ToolError, "the tool did not return a result")
+	})
+	return e.settle(ctx, res)
+}
+
+// callArg reads the one argument of a tool activity: a tool.Call, or its raw payload in the dynamic activity.
+func callArg(args []any) (tool.Call, error) {
+	if len(args) != 1 {
+		return tool.Call{}, errors.New("a tool activity takes one call")
+	}
+	switch a := args[0].(type) {
+	case tool.Call:
+		return a, nil
+	case converter.EncodedValues:
+		var c tool.Call
+		err := a.Get(&c)
+		return c, err
+	}
+	return tool.Call{}, errors.New("the argument is no tool call")
+}
+
+// serve returns the tool of a call if this worker has it under the frozen contract.
+func (e *Engine) serve(ctx context.Context, call tool.Call) (*tool.Def, string) {
+	name := strings.TrimPrefix(activity.GetInfo(ctx).ActivityType.Name, protocol.ToolPrefix)
+	if call.Name != name {
+		return nil, "the call names another tool than its activity"
+	}
+	def, ok := e.cfg.Pipeline.Lookup(name)
+	switch {
+	case !ok:
+		return nil, "this worker does not have the tool \"" + name + "\""
+	case def.ContractHash() != call.ContractHash:
+		return nil, "this worker's contract of \"" + name + "\" differs from the one the agent started with"
+	}
+	return def, ""
+}
+
+// granted checks the grant in the header against what the server attests of this activity. nil lets the call run.
+func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string, repeatable bool) *tool.Result {
+	info := activity.GetInfo(ctx)
+	refuse := func(why string) *tool.Result {
+		r := tool.Deny(tool.ByGrant, "", "refused by the worker: "+why)
+		e.log.Warn("assent: tool refused", "tool", call.Name, "workflow", info.WorkflowExecution.ID, "call", call.ID, "reason", why)
+		return &r
+	}
+	var g protocol.Grant
+	payload := interceptor.Header(ctx)[protocol.HeaderGrant]
+	if payload == nil {
+		return refuse("the call carries no grant")
+	}
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &g); err != nil {
+		return refuse("the grant cannot be read")
+	}
+	place := protocol.Place{Namespace: info.WorkflowNamespace, WorkflowID: info.WorkflowExecution.ID,
+		ActivityType: info.ActivityType.Name, ActivityID: info.ActivityID}
+	if err := e.cfg.Keys.Verify(g, place, inputDigest, time.Now()); err != nil {
+		return refuse(err.Error())
+	}
+	switch {
+	case g.CallID != call.ID || !sameCall(info.ActivityID, call.ID):
+		return refuse("the grant is for another call")
+	case g.ContractHash != call.ContractHash:
+		return refuse("the grant is for another contract")
+	case g.RunID == info.WorkflowExecution.RunID || repeatable:
+		return nil
+	}
+	// A reset dispatches again what was in flight. The run that was granted may have had the effect.
+	r := tool.Fail(tool.EffectUnknown, "the run was reset while this call was in flight; it may have had its effect, check before trying again")
+	r.Failure.Started = true
+	return &r
+}
+
+// sameCall reports whether an activity id belongs to a call: itself, or a later try of it.
+func sameCall(activityID, callID string) bool {
+	rest, ok := strings.CutPrefix(activityID, callID)
+	return ok && callID != "" && (rest == "" || rest[0] == '~')
+}
+
+// lost reports that the worktree a call belongs to is gone.
+func (e *Engine) lost(ctx context.Context, call tool.Call) *tool.Result {
+	if len(call.Lease) == 0 {
+		return nil
+	}
+	var lease worktree.Lease
+	fail := func(why string) *tool.Result {
+		r := tool.Fail(tool.EnvironmentLost, why)
+		return &r
+	}
+	if err := json.Unmarshal(call.Lease, &lease); err != nil {
+		return fail("the lease of the worktree cannot be read")
+	}
+	if e.cfg.Worktrees == nil {
+		return fail("this worker has no worktrees")
+	}
+	if err := e.cfg.Worktrees.Check(ctx, lease); err != nil {
+		return fail(err.Error())
+	}
+	return nil
+}
+
+// run is what the body of a tool activity needs; it exists only behind the gate.
+type run struct {
+	call  pipeline.Call
+	input json.RawMessage
+	tool  *tool.Context
+}
+
+type runKey struct{}
+
+func (e *Engine) newRun(ctx context.Context, call tool.Call, info tool.Info, input json.RawMessage) *run {
+	ai := activity.GetInfo(ctx)
+	agent := tool.Agent{}
+	if call.Agent != nil {
+		agent = *call.Agent
+	}
+	return &run{
+		input: input,
+		call: pipeline.Call{ID: call.ID, Name: call.Name, Input: input, Info: info, Agent: call.Agent,
+			RunID: ai.WorkflowExecution.RunID, Dir: call.Dir, Isolation: call.Isolation, Attempt: int(ai.Attempt),
+			IdempotencyKey: call.IdempotencyKey, Approved: call.Approved, Modified: call.Modified},
+		tool: &tool.Context{RunID: ai.WorkflowExecution.RunID, SpanID: call.ID, Agent: agent, Dir: call.Dir,
+			Isolation: call.Isolation, Attempt: int(ai.Attempt), CallID: call.ID, IdempotencyKey: call.IdempotencyKey,
+			Log: e.log.With("tool", call.Name, "call", call.ID, "workflow", ai.WorkflowExecution.ID), Approved: call.Approved},
+	}
+}
+
+// RunTool is the body of every tool activity. It runs only what the interceptor has let through.
+func RunTool(ctx context.Context, call tool.Call) (tool.Result, error) {
+	r, ok := ctx.Value(runKey{}).(*run)
+	if !ok {
+		return tool.Result{}, denied(tool.Deny(tool.ByGrant, "", "this worker runs tools without Assent's interceptor"))
+	}
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	def, found := e.cfg.Pipeline.Lookup(call.Name)
+	if !found {
+		return tool.Fail(tool.ContractDrift, "the tool was unmounted"), nil
+	}
+	return def.Invoke(ctx, r.tool, r.input), nil
+}
+
+// RunDynamicTool serves tool activities that were not registered by name, on workers of our own.
+func RunDynamicTool(ctx context.Context, args converter.EncodedValues) (tool.Result, error) {
+	if t := activity.GetInfo(ctx).ActivityType.Name; !isTool(t) {
+		return tool.Result{}, temporal.NewApplicationError("activity type \""+t+"\" is not registered on this worker", "ActivityNotRegisteredError")
+	}
+	var call tool.Call
+	if err := args.Get(&call); err != nil {
+		return tool.Result{}, denied(tool.Deny(tool.ByGrant, "", "the argument is no tool call"))
+	}
+	return RunTool(ctx, call)
+}
+
+// settle makes a result fit into history. An oversized one would be a retryable failure after the tool ran.
+func (e *Engine) settle(ctx context.Context, r tool.Result) (any, error) {
+	if r.Code == tool.Aborted && stopping(ctx) {
+		// Nobody cancelled the call: the worker is going away in the middle of it.
+		return nil, errWorkerStopped
+	}
+	if len(r.Value) > protocol.InlineResult {
+		// The result is kept although the call's own context may be over.
+		ref, err := e.cfg.Blobs.Put(context.WithoutCancel(ctx), r.Value)
+		if err != nil {
+			res := tool.Fail(tool.ToolError, "the tool ran, and its result could not be stored: "+cut(err.Error(), 500))
+			res.Failure.Started = true
+			return res, nil
+		}
+		const preview = 1 << 10
+		r.Preview, r.Value, r.ValueRef = cut(string(r.Value), preview), nil, &ref
+	}
+	if f := r.Failure; f != nil {
+		const most = 16 << 10
+		f.Message = cut(f.Message, most)
+		if len(f.Data) > most {
+			f.Data = nil
+		}
+		if len(f.Issues) > 50 {
+			f.Issues = f.Issues[:50]
+		}
+	}
+	return r, nil
+}
+
+var errWorkerStopped = temporal.NewApplicationError("the worker stopped while the tool ran", "assent.WorkerStopped")
+
+func stopping(ctx context.Context) bool {
+	select {
+	case <-activity.GetWorkerStopChannel(ctx):
+		return true
+	default:
+		return false
+	}
+}
+
+// guarded runs a team's own activity behind its grant and the guards.
+func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityInput, facts protocol.ToolFacts) (any, error) {
+	e := i.engine
+	info := activity.GetInfo(ctx)
+	call := tool.Call{ID: strings.SplitN(info.ActivityID, "~", 2)[0], Name: facts.Name, ContractHash: facts.ContractHash}
+	if info.IsLocalActivity {
+		return i.enforce(ctx, in, call, "a guarded tool was called as a local activity")
+	}
+	if e.cfg.Enforce == Off {
+		return i.Next.ExecuteActivity(ctx, in)
+	}
+	// The typed arguments have lost their bytes here; what binds them is ActivityTaskScheduled itself.
+	if r := e.granted(ctx, call, "", facts.Repeatable()); r != nil {
+		return i.enforce(ctx, in, call, r.Failure.Message)
+	}
+	input, err := json.Marshal(in.Args)
+	if err != nil {
+		input = json.RawMessage("null")
+	}
+	run := e.newRun(ctx, call, tool.Info{Name: facts.Name, Risk: facts.Risk, NeedsApproval: facts.NeedsApproval}, input)
+	var out any
+	res := e.cfg.Pipeline.Run(ctx, run.call, nil, func(ctx context.Context) tool.Result {
+		if out, err = i.Next.ExecuteActivity(ctx, in); err != nil {
+			return tool.Fail(tool.ToolError, err.Error())
+		}
+		value, merr := json.Marshal(out)
+		if merr != nil {
+			return tool.Result{Code: tool.OK}
+		}
+		return tool.Result{Code: tool.OK, Value: value}
+	})
+	switch {
+	case res.IsOK():
+		return out, nil
+	case err != nil && res.Code == tool.ToolError:
+		// The team's error keeps its type, so that their retry policy goes on to work.
+		return out, err
+	}
+	return nil, denied(res)
+}
+
+// enforce refuses, or in log mode reports what it would refuse.
+func (i *inbound) enforce(ctx context.Context, in *interceptor.ExecuteActivityInput, call tool.Call, why string) (any, error) {
+	if i.engine.cfg.Enforce == Log {
+		i.engine.log.Warn("assent: would be refused", "activity", call.Name, "call", call.ID, "reason", why)
+		return i.Next.ExecuteActivity(ctx, in)
+	}
+	return nil, denied(tool.Deny(tool.ByGrant, "", why))
+}
+
+// Observe tells observers of a call that never reached a tool.
+func (e *Engine) Observe(ctx context.Context, req protocol.ObserveRequest) error {
+	info := tool.Info{Name: req.Call.Name}
+	if def, ok := e.cfg.Pipeline.Lookup(req.Call.Name); ok {
+		info = def.Info()
+	}
+	e.cfg.Pipeline.Observe(ctx, pipeline.Call{ID: req.Call.ID, Name: req.Call.Name, Input: req.Call.Input, Info: info,
+		Agent: req.Call.Agent, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID}, req.Result)
+	return nil
+}
+
+// errNoWorktrees is for workers that are asked for trees and have no repositories.
+var errNoWorktrees = fault.Configf("isolation", "this worker has no repositories for worktrees")

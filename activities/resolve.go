@@ -1,0 +1,205 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// ResolveToolset freezes what an agent may use for its life: tools, models, limits, isolation.
+func (e *Engine) ResolveToolset(ctx context.Context, req protocol.ResolveRequest) (protocol.ResolveResponse, error) {
+	resp, err := e.resolve(ctx, req.Input)
+	return resp, wire(err)
+}
+
+func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.ResolveResponse, error) {
+	var resp protocol.ResolveResponse
+	p, ok := e.cfg.Profiles[in.AgentType]
+	if !ok {
+		return resp, e.unknownProfile(in.AgentType)
+	}
+	names, err := e.models(in, p)
+	if err != nil {
+		return resp, err
+	}
+	set, err := e.toolset(in, p)
+	if err != nil {
+		return resp, err
+	}
+	iso, err := e.isolation(in, p)
+	if err != nil {
+		return resp, err
+	}
+	// Rules that the agent brings are compiled now, so that a bad one is said at the start.
+	if _, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Isolation: string(iso.Kind)}); err != nil {
+		return resp, err
+	}
+	frozen, err := json.Marshal(specs(set))
+	if err != nil {
+		return resp, err
+	}
+	ref, err := e.cfg.Blobs.Put(ctx, frozen)
+	if err != nil {
+		return resp, err
+	}
+	resp = protocol.ResolveResponse{
+		Models: names, System: p.System, Tools: facts(set), ToolsetHash: set.Hash(), Toolset: ref, Isolation: iso,
+		Limits: limits(in, p), KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
+		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(),
+	}
+	return resp, nil
+}
+
+func limits(in protocol.AgentInput, p config.Profile) protocol.Limits {
+	base := p.Limits.Over(protocol.DefaultLimits())
+	if in.Limits != nil {
+		return in.Limits.Over(base)
+	}
+	return base
+}
+
+// models returns the list of models, all of which this worker can reach.
+func (e *Engine) models(in protocol.AgentInput, p config.Profile) ([]string, error) {
+	names := p.Models
+	if len(in.Models) > 0 {
+		names = in.Models
+	}
+	if len(names) == 0 {
+		return nil, fault.Configf("model", "profile %q names none and neither does the input", p.Name)
+	}
+	for _, n := range names {
+		if _, _, err := e.model(n); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// model splits `provider:name` and returns the provider's driver.
+func (e *Engine) model(full string) (model.Model, string, error) {
+	provider, name, ok := strings.Cut(full, ":")
+	m, known := e.cfg.Models[provider]
+	if !ok || name == "" {
+		return nil, "", fault.Configf("model", "%q is not of the form provider:name", full)
+	}
+	if !known {
+		return nil, "", &fault.ConfigError{Key: "model", Msg: "unknown provider \"" + provider + "\" in \"" + full + "\"",
+			Allowed: slices.Sorted(maps.Keys(e.cfg.Models))}
+	}
+	if n, ok := m.(model.Named); ok {
+		if err := n.Knows(name); err != nil {
+			return nil, "", err
+		}
+	}
+	return m, name, nil
+}
+
+// toolset is the set of an agent: its input's list wins over the profile's, an explicit empty one removes all.
+func (e *Engine) toolset(in protocol.AgentInput, p config.Profile) (tool.Toolset, error) {
+	names := p.Tools
+	if in.Tools != nil {
+		names = *in.Tools
+	}
+	set, err := e.tools(names)
+	if err != nil {
+		return tool.Toolset{}, err
+	}
+	if p.Attestation != nil {
+		if err := p.Attestation.Check(set); err != nil {
+			return tool.Toolset{}, err
+		}
+	}
+	return set, nil
+}
+
+func (e *Engine) tools(names []string) (tool.Toolset, error) {
+	var defs []*tool.Def
+	add := func(name string) error {
+		def, ok := e.cfg.Pipeline.Lookup(name)
+		if !ok {
+			return &fault.ConfigError{Key: "tools", Msg: "unknown tool or toolset \"" + name + "\"", Allowed: e.toolNames()}
+		}
+		defs = append(defs, def)
+		return nil
+	}
+	for _, name := range names {
+		members, ok := e.cfg.Toolsets[name]
+		if !ok {
+			members = []string{name}
+		}
+		for _, m := range members {
+			if err := add(m); err != nil {
+				return tool.Toolset{}, err
+			}
+		}
+	}
+	return tool.ToolsetOf(defs...)
+}
+
+func (e *Engine) toolNames() []string {
+	names := slices.Collect(maps.Keys(e.cfg.Toolsets))
+	for _, d := range e.cfg.Pipeline.Tools() {
+		names = append(names, d.Name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// facts is what the workflow keeps of each tool.
+func facts(set tool.Toolset) []protocol.ToolFacts {
+	out := make([]protocol.ToolFacts, 0, set.Len())
+	for _, i := range set.Infos() {
+		out = append(out, FactsOf(i))
+	}
+	return out
+}
+
+// FactsOf is what a workflow keeps of a tool.
+func FactsOf(i tool.Info) protocol.ToolFacts {
+	return protocol.ToolFacts{Name: i.Name, Risk: i.Risk, NeedsApproval: i.NeedsApproval, Idempotent: i.Idempotent,
+		Concurrent: i.Concurrent, Timeout: i.Timeout, ContractHash: tool.ContractHash(i)}
+}
+
+// specs is what the model sees of each tool.
+func specs(set tool.Toolset) []model.Spec {
+	out := make([]model.Spec, 0, set.Len())
+	for _, i := range set.Infos() {
+		out = append(out, model.Spec{Name: i.Name, Description: i.Description, Parameters: i.Parameters})
+	}
+	return out
+}
+
+// isolation is the input's wish or the profile's, refused now if this worker cannot grant it.
+func (e *Engine) isolation(in protocol.AgentInput, p config.Profile) (worktree.Isolation, error) {
+	iso := p.Isolation
+	if in.Isolation != nil {
+		// A profile that confines its agents is not loosened by the input of one.
+		if p.Isolation.Kind == worktree.Readonly && in.Isolation.Kind != worktree.Readonly {
+			return iso, fault.Configf("isolation.kind", "profile %q is readonly", p.Name)
+		}
+		repo := iso.Repo
+		iso = *in.Isolation
+		if iso.Repo == "" {
+			iso.Repo = repo
+		}
+	}
+	if iso.Kind == "" {
+		iso.Kind = worktree.None
+	}
+	if iso.Kind == worktree.Tree && e.cfg.Worktrees == nil {
+		return iso, errNoWorktrees
+	}
+	if iso.Kind != worktree.Tree && (iso.Repo != "" || iso.Ref != "") && in.Isolation != nil && in.Isolation.Repo != "" {
+		return iso, fault.Configf("isolation.repo", "goes with kind worktree only")
+	}
+	return iso, nil
+}

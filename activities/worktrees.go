@@ -1,0 +1,94 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// ResolveRef pins a revision and says which host's queue has the repository.
+func (e *Engine) ResolveRef(ctx context.Context, req protocol.RefRequest) (protocol.RefResponse, error) {
+	if e.cfg.Worktrees == nil {
+		return protocol.RefResponse{}, wire(errNoWorktrees)
+	}
+	at, err := e.cfg.Worktrees.Resolve(ctx, req.Isolation)
+	return protocol.RefResponse{Resolved: at, HostQueue: e.cfg.HostQueue}, wire(err)
+}
+
+// AcquireWorktree makes the tree of an agent, or returns the one it has.
+func (e *Engine) AcquireWorktree(ctx context.Context, req protocol.AcquireRequest) (worktree.Lease, error) {
+	if e.cfg.Worktrees == nil {
+		return worktree.Lease{}, wire(errNoWorktrees)
+	}
+	defer heartbeats(ctx)()
+	lease, err := e.cfg.Worktrees.Acquire(ctx, req.Identity, req.Resolved)
+	return lease, wire(err)
+}
+
+// mostArtifact bounds the description of a patch in history, in bytes.
+const mostArtifact = 256 << 10
+
+// CollectWorktree stores the patch of a tree and returns what it says.
+func (e *Engine) CollectWorktree(ctx context.Context, req protocol.CollectRequest) (protocol.Artifact, error) {
+	if e.cfg.Worktrees == nil {
+		return protocol.Artifact{}, wire(errNoWorktrees)
+	}
+	if err := e.sameStore(req.Store); err != nil {
+		return protocol.Artifact{}, err
+	}
+	defer heartbeats(ctx)()
+	patch, err := e.cfg.Worktrees.Collect(ctx, req.Lease)
+	if err != nil {
+		return protocol.Artifact{}, wire(err)
+	}
+	ref, err := e.cfg.Blobs.Put(ctx, patch.Bytes)
+	if err != nil {
+		return protocol.Artifact{}, err
+	}
+	a := protocol.Artifact{Kind: protocol.ArtifactPatch, Ref: ref, Files: patch.Files, Base: patch.Base, Tree: patch.Tree,
+		Warnings: patch.Warnings, Ignored: patch.Ignored, HostChanges: patch.HostChanges}
+	if a.Files == nil {
+		a.Files = []worktree.File{}
+	}
+	return trim(a), nil
+}
+
+// trim keeps an artifact small enough for history; the patch itself is whole in the blob store.
+func trim(a protocol.Artifact) protocol.Artifact {
+	for size(a) > mostArtifact {
+		switch {
+		case len(a.Ignored) > 0:
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%d ignored paths are not listed", len(a.Ignored)))
+			a.Ignored = nil
+		case len(a.Files) > 100:
+			n := len(a.Files) / 2
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%d more files are not listed", len(a.Files)-n))
+			a.Files = a.Files[:n]
+		case len(a.Warnings) > 10:
+			a.Warnings = a.Warnings[:len(a.Warnings)/2]
+		default:
+			return a
+		}
+	}
+	return a
+}
+
+// DisposeWorktree removes a collected tree, or retains it for inspection.
+func (e *Engine) DisposeWorktree(ctx context.Context, req protocol.DisposeRequest) (protocol.DisposeResponse, error) {
+	if e.cfg.Worktrees == nil {
+		return protocol.DisposeResponse{}, wire(errNoWorktrees)
+	}
+	defer heartbeats(ctx)()
+	if req.Retain != "" {
+		kept, err := e.cfg.Worktrees.Retain(ctx, req.Lease, req.Retain)
+		if err != nil {
+			return protocol.DisposeResponse{}, wire(err)
+		}
+		if kept {
+			return protocol.DisposeResponse{Retained: req.Lease.Dir}, nil
+		}
+	}
+	return protocol.DisposeResponse{}, wire(e.cfg.Worktrees.Dispose(ctx, req.Lease, req.Force))
+}

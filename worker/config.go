@@ -1,0 +1,174 @@
+package worker
+
+import (
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// Config is the whole engine. Profiles and Blobs are needed; every other zero value is useful.
+type Config struct {
+	// Models maps a provider's name, the part before the colon, to its driver.
+	Models   map[string]model.Model
+	Profiles map[string]config.Profile
+	// Permissions is the engine's layer, under every profile's.
+	Permissions permission.Layer
+	// Tools are served by this worker; Toolsets gives names to groups of them.
+	Tools    []*tool.Def
+	Toolsets map[string][]string
+	// Pipeline may bring plugins that are mounted already; nil makes a new one.
+	Pipeline *pipeline.Pipeline
+	Plugins  []pipeline.Plugin
+	Blobs    blob.Store
+	// Worktrees manages git worktrees on this host. It needs HostID, a name that this machine keeps, and Client,
+	// because the host has a task queue of its own.
+	Worktrees   worktree.Provider
+	HostID      string
+	Client      client.Client
+	KeepOnError bool
+	// GrantKeys are shared by all workers; the first signs. Without a key a grant finds faults of wiring only.
+	GrantKeys []protocol.GrantKey
+	// DataConverter is the one of the client, needed here only if the Plugin is not given to the client.
+	DataConverter converter.DataConverter
+	// Dir is where tools run without a worktree; empty means the working directory.
+	Dir string
+	// Dynamic serves tools that are mounted later through the worker's one dynamic activity.
+	Dynamic bool
+	// DecideTimeout bounds one decision; zero means 2 s. HookTimeout bounds one hook.
+	DecideTimeout, HookTimeout time.Duration
+	// Patience is how long a call waits for a worker that serves its frozen contract; zero means 10 minutes.
+	Patience time.Duration
+	Log      *slog.Logger
+}
+
+// GuardConfig guards activities that a team already has, in workflows that are not agents.
+type GuardConfig struct {
+	// Tools maps an activity type to what rules need to know about it.
+	Tools       map[string]tool.Options
+	Permissions permission.Layer
+	Pipeline    *pipeline.Pipeline
+	Plugins     []pipeline.Plugin
+	GrantKeys   []protocol.GrantKey
+	// Enforce is what the worker does with a guarded activity that has no grant; empty means log, until the runs
+	// that began before the guard have closed.
+	Enforce       activities.Enforce
+	DataConverter converter.DataConverter
+	DecideTimeout time.Duration
+	Log           *slog.Logger
+}
+
+// New returns the engine as a Plugin, or a *fault.ConfigError.
+func New(cfg Config) (*Plugin, error) {
+	switch {
+	case len(cfg.Profiles) == 0:
+		return nil, fault.Configf("Profiles", "an engine needs at least one profile")
+	case cfg.Blobs == nil:
+		return nil, fault.Configf("Blobs", "an engine needs a blob store")
+	case cfg.Worktrees != nil && (cfg.HostID == "" || cfg.Client == nil):
+		return nil, fault.Configf("Worktrees", "need HostID and Client")
+	}
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, &fault.ConfigError{Key: "Dir", Msg: "cannot be made absolute", Cause: err}
+	}
+	pipe, err := mount(cfg.Pipeline, cfg.Log, cfg.Tools, cfg.Plugins)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{
+		name: "assent", agents: true, dynamic: cfg.Dynamic, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
+		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, pipeline: pipe,
+		engine: activities.Config{
+			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets,
+			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir,
+			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
+		},
+	}
+	return p, p.keys(cfg.GrantKeys)
+}
+
+// NewGuard returns the gate alone as a Plugin, or a *fault.ConfigError.
+func NewGuard(cfg GuardConfig) (*Plugin, error) {
+	if len(cfg.Tools) == 0 {
+		return nil, fault.Configf("Tools", "a guard without activity types guards nothing")
+	}
+	pipe, err := mount(cfg.Pipeline, cfg.Log, nil, cfg.Plugins)
+	if err != nil {
+		return nil, err
+	}
+	guarded := map[string]protocol.ToolFacts{}
+	for activityType, o := range cfg.Tools {
+		f, err := guardedFacts(activityType, o)
+		if err != nil {
+			return nil, err
+		}
+		guarded[activityType] = f
+	}
+	enforce := cfg.Enforce
+	if enforce == "" {
+		enforce = activities.Log
+	}
+	p := &Plugin{
+		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, pipeline: pipe, guarded: guarded,
+		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Guarded: guarded, Enforce: enforce,
+			Blobs: noBlobs{}, Log: cfg.Log},
+	}
+	return p, p.keys(cfg.GrantKeys)
+}
+
+// guardedFacts describes an activity type as a tool.
+func guardedFacts(activityType string, o tool.Options) (protocol.ToolFacts, error) {
+	if activityType == "" {
+		return protocol.ToolFacts{}, fault.Configf("Tools", "an activity type is empty")
+	}
+	f := protocol.ToolFacts{Name: activityType, Risk: o.Risk, NeedsApproval: o.NeedsApproval, Idempotent: o.Idempotent,
+		Timeout: o.Timeout, ActivityType: activityType}
+	if o.Risk != tool.Undeclared {
+		for _, r := range tool.Risks() {
+			if r == o.Risk {
+				return f, nil
+			}
+		}
+		return f, &fault.ConfigError{Key: "Tools." + activityType, Msg: "unknown risk \"" + string(o.Risk) + "\"",
+			Allowed: permission.RiskNames()}
+	}
+	return f, nil
+}
+
+// mount puts tools and plugins on a pipeline, in order; the shipped guard and timeout come with every one.
+func mount(pipe *pipeline.Pipeline, log *slog.Logger, tools []*tool.Def, plugins []pipeline.Plugin) (*pipeline.Pipeline, error) {
+	if pipe == nil {
+		pipe = pipeline.New(pipeline.Config{Log: log})
+		plugins = append([]pipeline.Plugin{pipeline.Readonly(), pipeline.Timeout()}, plugins...)
+	}
+	if len(tools) > 0 {
+		plugins = append([]pipeline.Plugin{pipeline.PluginFunc("tools", func(s *pipeline.Scope) error {
+			for _, d := range tools {
+				if err := s.Tool(d); err != nil {
+					return err
+				}
+			}
+			return nil
+		})}, plugins...)
+	}
+	for _, p := range plugins {
+		if _, err := pipe.Mount(p); err != nil {
+			return nil, err
+		}
+	}
+	return pipe, nil
+}

@@ -1,0 +1,311 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/workflows"
+)
+
+// Plugin is Assent on a client, a worker or both. One Plugin serves one worker process.
+type Plugin struct {
+	clientBase
+	workerBase
+
+	name    string
+	agents  bool
+	dynamic bool
+	hosts   bool
+	hostID  string
+	client  client.Client
+
+	decideTimeout, patience time.Duration
+	converter               converter.DataConverter
+	pipeline                *pipeline.Pipeline
+	guarded                 map[string]protocol.ToolFacts
+	engine                  activities.Config
+
+	mu sync.Mutex
+	// built is set when the first worker or replayer is configured: then the task queue is known.
+	built       *parts
+	host        worker.Worker
+	hostStarted int
+	// hostKeys are the instances of host, which meet this Plugin again when it is on their client.
+	hostKeys map[string]bool
+}
+
+type (
+	clientBase = client.PluginBase
+	workerBase = worker.PluginBase
+)
+
+// parts are what a worker gets: both halves of the seam.
+type parts struct {
+	engine       *activities.Engine
+	hostQueue    string
+	interceptors []interceptor.WorkerInterceptor
+}
+
+var (
+	_ client.Plugin = (*Plugin)(nil)
+	_ worker.Plugin = (*Plugin)(nil)
+)
+
+// Name is the plugin's name in worker heartbeats.
+func (p *Plugin) Name() string { return p.name }
+
+// Pipeline is where plugins are mounted on a running worker.
+func (p *Plugin) Pipeline() *pipeline.Pipeline { return p.pipeline }
+
+func (p *Plugin) keys(keys []protocol.GrantKey) error {
+	ring, err := protocol.NewKeyring(keys...)
+	if err != nil {
+		return err
+	}
+	p.engine.Keys = ring
+	// Everything that can be wrong is found now and not when the worker is made, where an error is a panic.
+	_, err = p.build(protocol.DefaultTaskQueue)
+	p.built = nil
+	return err
+}
+
+// build makes both halves for a task queue.
+func (p *Plugin) build(queue string) (*parts, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.built != nil {
+		return p.built, nil
+	}
+	cfg := p.engine
+	if p.hosts {
+		cfg.HostQueue = hostQueue(queue, p.hostID)
+	}
+	engine, err := activities.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	gate, err := workflows.NewInterceptor(workflows.Config{
+		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, DecideTimeout: p.decideTimeout, Patience: p.patience,
+		Keys: cfg.Keys, Converter: p.converter, Guarded: p.guarded,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.built = &parts{engine: engine, hostQueue: cfg.HostQueue, interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}}
+	return p.built, nil
+}
+
+func hostQueue(queue, hostID string) string { return queue + "@" + hostID }
+
+// ConfigureClient takes the team's data converter: arguments are judged as it encodes them.
+func (p *Plugin) ConfigureClient(_ context.Context, o client.PluginConfigureClientOptions) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o.ClientOptions.DataConverter != nil && p.converter == nil {
+		p.converter = o.ClientOptions.DataConverter
+	}
+	return nil
+}
+
+// ConfigureWorker installs the interceptors, last and once.
+func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
+	parts, err := p.build(o.TaskQueue)
+	if err != nil {
+		return err
+	}
+	o.WorkerOptions.Interceptors = install(o.WorkerOptions.Interceptors, parts.interceptors)
+	if parts.hostQueue != "" && o.TaskQueue == parts.hostQueue {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.hostKeys == nil {
+			p.hostKeys = map[string]bool{}
+		}
+		p.hostKeys[o.WorkerInstanceKey] = true
+		return nil
+	}
+	// A worker that stops lets decisions that have begun end, or their calls would be denied.
+	if least := max(p.decideTimeout, 2*time.Second) + time.Second; o.WorkerOptions.WorkerStopTimeout < least {
+		o.WorkerOptions.WorkerStopTimeout = least
+	}
+	if o.WorkerOptions.StickyScheduleToStartTimeout == 0 {
+		// How long a run waits for a worker that crashed before another one takes it.
+		o.WorkerOptions.StickyScheduleToStartTimeout = 2 * time.Second
+	}
+	return nil
+}
+
+// install puts ours last, once.
+func install(have, ours []interceptor.WorkerInterceptor) []interceptor.WorkerInterceptor {
+	have = slices.DeleteFunc(slices.Clone(have), func(i interceptor.WorkerInterceptor) bool { return slices.Contains(ours, i) })
+	return append(have, ours...)
+}
+
+// ConfigureWorkflowReplayer installs the interceptors in a replayer.
+func (p *Plugin) ConfigureWorkflowReplayer(_ context.Context, o worker.PluginConfigureWorkflowReplayerOptions) error {
+	parts, err := p.build(protocol.DefaultTaskQueue)
+	if err != nil {
+		return err
+	}
+	o.WorkflowReplayerOptions.Interceptors = install(o.WorkflowReplayerOptions.Interceptors, parts.interceptors)
+	return nil
+}
+
+// ReplayWorkflow registers the agent for a replay.
+func (p *Plugin) ReplayWorkflow(ctx context.Context, o worker.PluginReplayWorkflowOptions,
+	next func(context.Context, worker.PluginReplayWorkflowOptions) error) error {
+	if p.agents {
+		o.WorkflowReplayRegistry.RegisterWorkflowWithOptions(workflows.Agent, agentOptions)
+	}
+	return next(ctx, o)
+}
+
+var agentOptions = workflow.RegisterOptions{Name: protocol.WorkflowAgent, DisableAlreadyRegisteredCheck: true}
+
+// StartWorker registers the agent and its activities, starts the worker, and with it this host's own queue.
+func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOptions,
+	next func(context.Context, worker.PluginStartWorkerOptions) error) error {
+	parts, err := p.build(protocol.DefaultTaskQueue)
+	if err != nil {
+		return err
+	}
+	if p.isHost(o.WorkerInstanceKey) {
+		return next(ctx, o)
+	}
+	registerSlow(o.WorkerRegistry)
+	if !p.agents {
+		return next(ctx, o)
+	}
+	o.WorkerRegistry.RegisterWorkflowWithOptions(workflows.Agent, agentOptions)
+	registerShared(o.WorkerRegistry, parts.engine)
+	p.registerTools(o.WorkerRegistry)
+	if err := p.startHost(parts); err != nil {
+		return err
+	}
+	if err := next(ctx, o); err != nil {
+		p.stopHost()
+		return err
+	}
+	return nil
+}
+
+// StopWorker stops the host's queue with the last worker.
+func (p *Plugin) StopWorker(ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions)) {
+	next(ctx, o)
+	if !p.isHost(o.WorkerInstanceKey) {
+		p.stopHost()
+	}
+}
+
+func (p *Plugin) isHost(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hostKeys[key]
+}
+
+// registry is the part of a worker that both its plugins' registry and a worker itself have.
+type registry interface {
+	RegisterActivityWithOptions(any, activity.RegisterOptions)
+	RegisterDynamicActivity(any, activity.DynamicRegisterOptions)
+}
+
+func register(r registry, name string, fn any) {
+	r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name, DisableAlreadyRegisteredCheck: true})
+}
+
+func registerSlow(r registry) { register(r, protocol.ActivityDecideSlow, activities.AssentDecideSlow) }
+
+// registerShared registers what any worker of the queue can do.
+func registerShared(r registry, e *activities.Engine) {
+	register(r, protocol.ActivityResolveToolset, e.ResolveToolset)
+	register(r, protocol.ActivityResolveRef, e.ResolveRef)
+	register(r, protocol.ActivityGenerate, e.Generate)
+	register(r, protocol.ActivityObserve, e.Observe)
+}
+
+// registerHost registers what only the host of a tree can do.
+func registerHost(r registry, e *activities.Engine) {
+	register(r, protocol.ActivityAcquireWorktree, e.AcquireWorktree)
+	register(r, protocol.ActivityCollectWorktree, e.CollectWorktree)
+	register(r, protocol.ActivityDisposeWorktree, e.DisposeWorktree)
+}
+
+func (p *Plugin) registerTools(r registry) {
+	for _, d := range p.pipeline.Tools() {
+		register(r, protocol.ToolPrefix+d.Name(), activities.RunTool)
+	}
+	if p.dynamic {
+		r.RegisterDynamicActivity(activities.RunDynamicTool, activity.DynamicRegisterOptions{})
+	}
+}
+
+// startHost serves this host's own queue: activities only, unversioned, so that agents pinned to an older build
+// still find their trees.
+func (p *Plugin) startHost(parts *parts) error {
+	if !p.hosts || !p.first() {
+		return nil
+	}
+	w := worker.New(p.client, parts.hostQueue, worker.Options{
+		DisableWorkflowWorker: true, Interceptors: parts.interceptors, WorkerStopTimeout: 5 * time.Second,
+	})
+	registerHost(w, parts.engine)
+	p.registerTools(w)
+	err := w.Start()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.hostStarted--
+		return err
+	}
+	p.host = w
+	return nil
+}
+
+// first counts a worker in and reports whether it is the first of this process.
+func (p *Plugin) first() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hostStarted++
+	return p.hostStarted == 1
+}
+
+func (p *Plugin) stopHost() {
+	p.mu.Lock()
+	var last worker.Worker
+	if p.hostStarted > 0 {
+		if p.hostStarted--; p.hostStarted == 0 {
+			last, p.host = p.host, nil
+		}
+	}
+	p.mu.Unlock()
+	// Outside the lock: the host's own stop comes through this Plugin again.
+	if last != nil {
+		last.Stop()
+	}
+}
+
+// noBlobs is the store of a guard: it has none, because the arguments of a team's activities stay in history.
+type noBlobs struct{}
+
+func (noBlobs) ID() string { return "" }
+
+func (noBlobs) Put(context.Context, []byte) (blob.Ref, error) {
+	return blob.Ref{}, fault.Configf("Blobs", "a guard has no blob store")
+}
+
+func (noBlobs) Get(_ context.Context, ref blob.Ref) ([]byte, error) {
+	return nil, &blob.NotFoundError{Ref: ref}
+}

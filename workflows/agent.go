@@ -1,0 +1,326 @@
+package workflows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// maxRestarts is how often an agent whose environment was lost begins again.
+const maxRestarts = 3
+
+// Agent is the workflow of one agent: generate, decide every call, run, generate. Bad input fails the workflow
+// with a non-retryable config error; everything else is a status in the result.
+func Agent(ctx workflow.Context, in protocol.AgentInput) (protocol.AgentResult, error) {
+	g := gateFrom(ctx)
+	if g == nil {
+		return protocol.AgentResult{}, configError(fault.Configf(protocol.WorkflowAgent, "this worker runs agents without Assent's plugin"))
+	}
+	if err := in.Validate(); err != nil {
+		return protocol.AgentResult{}, configError(err)
+	}
+	a := &agent{gate: g, in: in, facts: map[string]protocol.ToolFacts{}, seen: map[string]bool{}}
+	if err := a.resolve(ctx); err != nil {
+		if ctx.Err() != nil {
+			return a.result(ctx, protocol.Cancelled, errCancelled), nil
+		}
+		return protocol.AgentResult{}, configError(err)
+	}
+	g.board.learn(ctx, a.frozen.Attributes)
+	g.board.start(ctx, g.ledger, in.AgentType)
+	g.board.busy()
+	defer g.board.free(ctx, g.ledger)
+	return a.run(ctx)
+}
+
+// agent is the state of one run of Agent.
+type agent struct {
+	gate   *gate
+	in     protocol.AgentInput
+	frozen protocol.ResolveResponse
+	facts  map[string]protocol.ToolFacts
+
+	transcript *blob.Ref
+	output     string
+	usage      model.Usage
+	cost       float64
+	turns      int
+	calls      int
+	asked      int
+	restarts   int
+	idle       int
+	// seen holds digests of (tool, input, result): a turn that adds none is idle.
+	seen       map[string]bool
+	retries    map[string]int
+	escalation json.RawMessage
+	progress   json.RawMessage
+	artifacts  []protocol.Artifact
+
+	// env is where the tools run.
+	env environment
+}
+
+var (
+	errCancelled = errors.New("the run was cancelled")
+	errWallClock = errors.New("the wall-clock limit was reached")
+)
+
+func configError(err error) error {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return temporal.NewNonRetryableApplicationError(app.Message(), app.Type(), nil)
+	}
+	return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorConfig, nil)
+}
+
+// control is for activities that only read and may be tried for as long as it takes: a lost worker makes the
+// work wait, not fail.
+func control(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute,
+			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
+		Summary: summary,
+	})
+}
+
+func (a *agent) resolve(ctx workflow.Context) error {
+	err := workflow.ExecuteActivity(control(ctx, "freeze tools · "+a.in.AgentType), protocol.ActivityResolveToolset,
+		protocol.ResolveRequest{Input: a.in}).Get(ctx, &a.frozen)
+	if err != nil {
+		return err
+	}
+	for _, f := range a.frozen.Tools {
+		a.facts[f.Name] = f
+	}
+	return nil
+}
+
+// run restarts the agent when its environment is lost: usage is kept, the conversation is not, because an agent
+// is never resumed into another tree.
+func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
+	runCtx, stop := workflow.WithCancel(ctx)
+	defer stop()
+	if d := a.frozen.Limits.WallClock; d > 0 {
+		why := &cause{}
+		runCtx = workflow.WithValue(runCtx, causeKey{}, why)
+		timerCtx, stopTimer := workflow.WithCancel(ctx)
+		defer stopTimer()
+		workflow.GoNamed(timerCtx, "wall clock", func(ctx workflow.Context) {
+			if workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: "wall clock"}).Get(ctx, nil) == nil {
+				why.text = errWallClock.Error()
+				stop()
+			}
+		})
+	}
+	for {
+		status, err := a.attempt(ctx, runCtx)
+		var lost *lostError
+		switch {
+		case errors.As(err, &lost) && ctx.Err() != nil:
+			return a.result(ctx, protocol.Cancelled, errCancelled), nil
+		case errors.As(err, &lost) && a.restarts < maxRestarts:
+			a.restarts++
+			a.transcript, a.idle, a.seen, a.retries = nil, 0, map[string]bool{}, nil
+			workflow.GetLogger(ctx).Warn("assent: environment lost, the agent starts again", "restart", a.restarts, "reason", lost.why)
+			continue
+		case isConfig(err):
+			return protocol.AgentResult{}, configError(err)
+		}
+		return a.result(ctx, status, err), nil
+	}
+}
+
+func isConfig(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.Type() == protocol.ErrorConfig
+}
+
+// attempt is one life of the agent: environment, conversation, and the hand-over of what it made.
+func (a *agent) attempt(ctx, runCtx workflow.Context) (protocol.Status, error) {
+	if err := a.acquire(runCtx); err != nil {
+		if runCtx.Err() != nil {
+			return a.stopped(ctx)
+		}
+		return protocol.Failed, err
+	}
+	status, err := a.converse(ctx, runCtx)
+	// Cleaning up goes on although the run was cancelled, and never hides the run's own error.
+	after, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	if cerr := a.release(after, status, err); cerr != nil && err == nil {
+		status, err = protocol.Failed, cerr
+	}
+	return status, err
+}
+
+// stopped tells a user's cancellation from the wall clock.
+func (a *agent) stopped(ctx workflow.Context) (protocol.Status, error) {
+	if ctx.Err() != nil {
+		return protocol.Cancelled, errCancelled
+	}
+	return protocol.LimitHit, errWallClock
+}
+
+// converse is the loop. It ends when the model makes no more calls, or when a limit gives it one last turn
+// without tools.
+func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) {
+	limits := a.frozen.Limits
+	var results []model.ToolResult
+	for turn := 1; ; turn++ {
+		if limit := a.limit(turn, limits); limit != "" {
+			return a.last(ctx, results, limit)
+		}
+		t, err := a.generate(runCtx, results, "", true)
+		if err != nil {
+			if runCtx.Err() != nil {
+				return a.stopped(ctx)
+			}
+			return protocol.Failed, err
+		}
+		if len(t.Calls) == 0 {
+			return a.ended(t)
+		}
+		before := len(a.seen)
+		out, err := a.turn(runCtx, t)
+		if err != nil {
+			return protocol.Failed, err
+		}
+		results = out
+		switch {
+		case a.escalation != nil:
+			return protocol.Escalated, nil
+		case ctx.Err() != nil:
+			return protocol.Cancelled, errCancelled
+		case runCtx.Err() != nil:
+			return a.last(ctx, results, errWallClock.Error())
+		}
+		if a.idle++; len(a.seen) > before {
+			a.idle = 0
+		}
+	}
+}
+
+// ended is the status of a turn without calls.
+func (a *agent) ended(t protocol.GenerateResponse) (protocol.Status, error) {
+	switch t.Stop {
+	case model.StopRefusal:
+		return protocol.Failed, errors.New("the model refused")
+	case model.StopMaxTokens:
+		return protocol.LimitHit, errors.New("the model's output was cut at maxOutputTokens")
+	}
+	return protocol.OK, nil
+}
+
+// limit names the limit that keeps another turn from starting.
+func (a *agent) limit(turn int, l protocol.Limits) string {
+	switch {
+	case turn > l.MaxTurns:
+		return fmt.Sprintf("maxTurns (%d) was reached", l.MaxTurns)
+	case a.calls >= l.MaxToolCalls && turn > 1:
+		return fmt.Sprintf("maxToolCalls (%d) was reached", l.MaxToolCalls)
+	case a.idle >= l.MaxIdleTurns:
+		return fmt.Sprintf("maxIdleTurns (%d) was reached: the same calls gave the same results", l.MaxIdleTurns)
+	}
+	return ""
+}
+
+// last gives the model one turn without tools to say what it has.
+func (a *agent) last(ctx workflow.Context, results []model.ToolResult, limit string) (protocol.Status, error) {
+	_, err := a.generate(ctx, results, limit+"; this is the last turn and there are no tools in it: sum up what was done and what is left", false)
+	if err != nil && ctx.Err() != nil {
+		return protocol.Cancelled, errCancelled
+	}
+	if err != nil {
+		return protocol.LimitHit, fmt.Errorf("%s; the last turn failed: %w", limit, err)
+	}
+	return protocol.LimitHit, errors.New(limit)
+}
+
+// generate is one turn of the model. Messages travel by reference.
+func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note string, tools bool) (protocol.GenerateResponse, error) {
+	a.turns++
+	req := protocol.GenerateRequest{
+		Models: a.frozen.Models, System: a.frozen.System, Store: a.frozen.Store, Transcript: a.transcript,
+		Results: results, Note: note, MaxOutputTokens: a.frozen.Limits.MaxOutputTokens, Turn: a.turns,
+	}
+	if a.transcript == nil {
+		req.Prompt = a.in.Prompt
+	}
+	if tools {
+		req.Toolset = &a.frozen.Toolset
+	}
+	var resp protocol.GenerateResponse
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 15 * time.Minute, HeartbeatTimeout: 30 * time.Second, WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 10,
+			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorModel, protocol.ErrorStore}},
+		Summary: fmt.Sprintf("turn %d", a.turns),
+	})
+	if err := workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req).Get(ctx, &resp); err != nil {
+		return resp, err
+	}
+	a.transcript, a.output = &resp.Transcript, resp.Text
+	a.usage, a.cost = a.usage.Add(resp.Usage), a.cost+resp.CostUSD
+	return resp, nil
+}
+
+// result is what the agent returns; questions that are still open are closed first.
+func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) protocol.AgentResult {
+	a.gate.finish(ctx, approval.Abandoned, "the agent ended")
+	r := protocol.AgentResult{
+		Status: status, Output: a.output, Usage: a.usage, CostUSD: a.cost, Turns: a.turns, Calls: a.calls, Asked: a.asked,
+		Restarts: a.restarts, Transcript: a.transcript, Store: a.frozen.Store, ToolsetHash: a.frozen.ToolsetHash,
+		Artifacts: a.artifacts, Escalation: a.escalation,
+	}
+	if r.Artifacts == nil {
+		r.Artifacts = []protocol.Artifact{}
+	}
+	if status != protocol.OK {
+		r.Progress = a.progress
+	}
+	if err != nil {
+		r.Error = explain(err)
+	}
+	return r
+}
+
+// explain shows the message of a failure without the SDK's wrapping.
+func explain(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return short(app.Message(), 2000)
+	}
+	return short(err.Error(), 2000)
+}
+
+// lostError says that the agent's environment is gone and that it must start again.
+type lostError struct{ why string }
+
+func (e *lostError) Error() string { return "the agent's environment was lost: " + e.why }
+
+// environment is where the tools of one attempt run.
+type environment struct {
+	dir   string
+	queue string
+	lease *worktree.Lease
+	raw   json.RawMessage
+}
+
+// subject says on whose behalf calls are judged.
+func (a *agent) subject(ctx workflow.Context) protocol.Subject {
+	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
+		Agent: tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}
+}

@@ -1,0 +1,228 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/protocol"
+)
+
+var (
+	attrStatus  = temporal.NewSearchAttributeKeyKeyword(protocol.AttrStatus)
+	attrAgent   = temporal.NewSearchAttributeKeyKeyword(protocol.AttrAgent)
+	attrPending = temporal.NewSearchAttributeKeyKeywordList(protocol.AttrPendingTool)
+	attrRoot    = temporal.NewSearchAttributeKeyKeyword(protocol.AttrRoot)
+)
+
+// board is what a run shows to people who have only stock tools: current details, search attributes, memo.
+// Each write of the latter two is work for the server, so they change only when the run starts, suspends,
+// resumes and ends.
+type board struct {
+	// attributes says that the namespace has our search attributes: an unknown one would loop the workflow task.
+	attributes bool
+	status     protocol.RunStatus
+	shown      []string
+	// active counts branches of the run that do not wait for an answer.
+	active int
+	agent  string
+}
+
+func (b *board) busy() { b.active++ }
+
+// free says that one branch has ended.
+func (b *board) free(ctx workflow.Context, l *approval.Ledger) {
+	b.active--
+	b.suspend(ctx, l)
+}
+
+// idle says that one branch begins to wait. When none is left that does not, the run is suspended. The branch
+// calls busy when it goes on.
+func (b *board) idle(ctx workflow.Context, l *approval.Ledger) {
+	b.active--
+	b.details(ctx, l)
+	b.suspend(ctx, l)
+}
+
+func (b *board) suspend(ctx workflow.Context, l *approval.Ledger) {
+	if b.active <= 0 && len(l.Keys()) > 0 {
+		b.show(ctx, l, protocol.StatusWaiting)
+	}
+}
+
+// running says that a branch goes on after an answer.
+func (b *board) running(ctx workflow.Context, l *approval.Ledger) {
+	b.details(ctx, l)
+	b.show(ctx, l, protocol.StatusRunning)
+}
+
+// learn notes that search attributes can be used.
+func (b *board) learn(_ workflow.Context, attributes bool) { b.attributes = b.attributes || attributes }
+
+// start shows an agent that begins.
+func (b *board) start(ctx workflow.Context, l *approval.Ledger, agent string) {
+	b.agent = agent
+	b.show(ctx, l, protocol.StatusRunning)
+}
+
+// done takes the signs down; nothing is written in runs that never put any up.
+func (b *board) done(ctx workflow.Context, l *approval.Ledger) {
+	if b.status == "" && b.agent == "" {
+		return
+	}
+	b.details(ctx, l)
+	b.show(ctx, l, protocol.StatusDone)
+}
+
+// show writes search attributes and memo if they would change.
+func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {
+	var tools, keys []string
+	questions := []protocol.MemoQuestion{}
+	if status == protocol.StatusWaiting {
+		for _, q := range l.Pending() {
+			keys = append(keys, q.Key)
+			if !slices.Contains(tools, q.Tool) {
+				tools = append(tools, q.Tool)
+			}
+			questions = append(questions, protocol.MemoQuestion{Key: q.Key, Tool: q.Tool, Reason: short(q.Why, 200)})
+		}
+	}
+	if status == b.status && slices.Equal(keys, b.shown) {
+		return
+	}
+	first := b.status == ""
+	if b.attributes {
+		updates := []temporal.SearchAttributeUpdate{attrStatus.ValueSet(string(status))}
+		if first && b.agent != "" {
+			updates = append(updates, attrAgent.ValueSet(b.agent),
+				attrRoot.ValueSet(workflow.GetInfo(ctx).WorkflowExecution.ID))
+		}
+		if !first || len(tools) > 0 {
+			updates = append(updates, attrPending.ValueSet(tools))
+		}
+		if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+			workflow.GetLogger(ctx).Warn("assent: search attributes not written", "error", err)
+		}
+	}
+	if len(keys) > 0 || len(b.shown) > 0 {
+		const most = 50
+		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: questions[:min(len(questions), most)]}); err != nil {
+			workflow.GetLogger(ctx).Warn("assent: memo not written", "error", err)
+		}
+	}
+	b.status, b.shown = status, keys
+}
+
+// details rewrites the Markdown that the Temporal UI shows on the workflow's page.
+func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
+	list := l.List()
+	if len(list.Pending) == 0 && len(list.Ignored) == 0 && len(list.Closed) == 0 {
+		return
+	}
+	var s strings.Builder
+	info := workflow.GetInfo(ctx)
+	signal := protocol.SignalApproval
+	if info.WorkflowType.Name != protocol.WorkflowAgent {
+		signal = protocol.GuardSignalApproval
+	}
+	const most = 20
+	for i, q := range list.Pending {
+		if i == most {
+			fmt.Fprintf(&s, "… and %d more; see the query.\n\n", len(list.Pending)-most)
+			break
+		}
+		pending(&s, q, info.WorkflowExecution.ID, info.Namespace, signal)
+	}
+	if len(list.Pending) == 0 {
+		s.WriteString("Nothing waits for an answer.\n\n")
+	}
+	closedList(&s, list)
+	workflow.SetCurrentDetails(ctx, s.String())
+}
+
+func pending(s *strings.Builder, q approval.Approval, workflowID, namespace, signal string) {
+	fmt.Fprintf(s, "### Approval needed: `%s`\n\n", plain(q.Key))
+	fmt.Fprintf(s, "**tool** `%s` · **agent** `%s` · **asked** %s", plain(q.Tool), plain(q.Agent), q.AskedAt.UTC().Format(time.RFC3339))
+	if q.Deadline != nil {
+		fmt.Fprintf(s, " · **deadline** %s", q.Deadline.UTC().Format(time.RFC3339))
+	}
+	fmt.Fprintf(s, "\n\n**why** %s\n\n", fence(q.Why))
+	s.WriteString(fence(approval.Show(q.Input, 4<<10)))
+	allow, _ := json.Marshal(map[string]string{"key": q.Key, "decision": "allow"})
+	deny, _ := json.Marshal(map[string]string{"key": q.Key, "decision": "deny", "reason": "…"})
+	s.WriteString("\nAnswer with any of these:\n\n")
+	id := shellQuote(workflowID)
+	s.WriteString(fence(fmt.Sprintf("starter approve %s\ntemporal workflow signal -n %s -w %s --name %s --input '%s'\ntemporal workflow signal -n %s -w %s --name %s --input '%s'",
+		q.Key, shellQuote(namespace), id, signal, allow, shellQuote(namespace), id, signal, deny)))
+	s.WriteString("\n")
+}
+
+func closedList(s *strings.Builder, list approval.List) {
+	const most = 10
+	if n := len(list.Closed); n > 0 {
+		s.WriteString("**Answered**\n\n")
+		for _, c := range list.Closed[max(0, n-most):] {
+			fmt.Fprintf(s, "- `%s` %s%s%s, %s\n", plain(c.Key), c.How, by(c.By), note(c.Reason), c.At.UTC().Format(time.RFC3339))
+		}
+		s.WriteString("\n")
+	}
+	if n := len(list.Ignored); n > 0 {
+		s.WriteString("**Ignored answers**\n\n")
+		for _, c := range list.Ignored[max(0, n-most):] {
+			fmt.Fprintf(s, "- %s by %s: `%s`\n", c.At.UTC().Format(time.RFC3339), plain(c.Via), plain(c.Why))
+		}
+	}
+}
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by `" + plain(who) + "`"
+}
+
+func note(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (`" + plain(why) + "`)"
+}
+
+// plain makes foreign text safe inside a Markdown code span.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '`':
+			return '\''
+		case !unicode.IsPrint(r):
+			return '�'
+		}
+		return r
+	}, short(s, 300))
+}
+
+// fence puts text into a code block that the text cannot close.
+func fence(s string) string {
+	ticks := "```"
+	for strings.Contains(s, ticks) {
+		ticks += "`"
+	}
+	return "\n" + ticks + "\n" + s + "\n" + ticks + "\n"
+}
+
+// shellQuote quotes for a POSIX shell; workflow ids are free text.
+func shellQuote(s string) string {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(unicode.IsLetter(r) && r < unicode.MaxASCII || unicode.IsDigit(r) && r < unicode.MaxASCII || strings.ContainsRune("-_./:@", r))
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

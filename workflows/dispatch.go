@@ -1,0 +1,142 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+const (
+	// heartbeat is the only way a tool hears of cancellation and the way a crash is noticed.
+	heartbeat = 10 * time.Second
+	// longest bounds an attempt of a tool that declares no timeout; a dead worker is noticed by its heartbeat.
+	longest = 24 * time.Hour
+	// slack is what a worker needs around a tool's own timeout to report it.
+	slack = time.Minute
+	// hostPatience is how long a call waits for the one host that has the agent's tree.
+	hostPatience = 5 * time.Minute
+	// attempts is how often a read-risk or idempotent tool is tried.
+	attempts = 3
+)
+
+// dispatch runs a permitted call and returns its result. Whatever happens to the activity becomes a code.
+func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue string) tool.Result {
+	until := workflow.Now(ctx).Add(g.cfg.Patience)
+	for n := 1; ; n++ {
+		if ctx.Err() != nil {
+			return tool.Deny(tool.ByCancel, "", "the run was cancelled before the call started")
+		}
+		id := call.ID
+		if n > 1 {
+			id = fmt.Sprintf("%s~%d", call.ID, n)
+		}
+		p.place.ActivityID = id
+		var res tool.Result
+		err := workflow.ExecuteActivity(g.toolContext(ctx, p, id, queue), protocol.ToolPrefix+call.Name, call).Get(ctx, &res)
+		if err != nil {
+			res = p.lost(err, queue)
+		}
+		again := res.Code == tool.ContractDrift || res.Code == codeNeverStarted
+		switch {
+		case again && workflow.Now(ctx).Before(until):
+			// Another worker may serve the frozen contract; the same call gets a new grant.
+			if workflow.Sleep(ctx, driftPause) != nil {
+				continue
+			}
+		case res.Code == codeNeverStarted:
+			return tool.Fail(tool.ToolError, "no worker started the call in time")
+		default:
+			return res
+		}
+	}
+}
+
+// codeNeverStarted marks an attempt that no worker began; it never leaves dispatch.
+const codeNeverStarted tool.Code = "never-started"
+
+func (g *gate) toolContext(ctx workflow.Context, p *permit, id, queue string) workflow.Context {
+	o := workflow.ActivityOptions{
+		ActivityID: id, TaskQueue: queue, StartToCloseTimeout: longest, HeartbeatTimeout: heartbeat,
+		WaitForCancellation: true, Summary: summary(p),
+		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	}
+	if p.facts.Timeout > 0 {
+		o.StartToCloseTimeout = p.facts.Timeout + slack
+	}
+	if p.facts.Repeatable() {
+		o.RetryPolicy = &temporal.RetryPolicy{MaximumAttempts: attempts, InitialInterval: time.Second,
+			NonRetryableErrorTypes: []string{protocol.ErrorDenied, protocol.ErrorStore}}
+	}
+	if queue != "" {
+		o.ScheduleToStartTimeout = hostPatience
+	}
+	return workflow.WithValue(workflow.WithActivityOptions(ctx, o), permitKey{}, p)
+}
+
+// lost turns the failure of an activity into what the model may know: whether the effect can have happened.
+func (p *permit) lost(err error, queue string) tool.Result {
+	var act *temporal.ActivityError
+	started := true
+	if errors.As(err, &act) && !p.facts.Repeatable() {
+		// With one attempt, an activity without a started event never ran.
+		started = act.StartedEventID() != 0
+	}
+	var app *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	switch {
+	case temporal.IsCanceledError(err) && !started:
+		return tool.Deny(tool.ByCancel, "", "the call was cancelled before it started")
+	case temporal.IsCanceledError(err):
+		r := tool.Fail(tool.Aborted, "the call was cancelled while it ran")
+		r.Failure.Started = true
+		return r
+	case errors.As(err, &timeout):
+		return p.timedOut(timeout, started, queue)
+	case errors.As(err, &app):
+		return p.refused(app)
+	}
+	return p.unknown("the call failed in an unknown way: " + short(err.Error(), 500))
+}
+
+func (p *permit) timedOut(t *temporal.TimeoutError, started bool, queue string) tool.Result {
+	switch {
+	case t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START && queue != "":
+		return tool.Fail(tool.EnvironmentLost, "the host that has the agent's worktree did not come back in time")
+	case !started || t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		return tool.Result{Code: codeNeverStarted}
+	}
+	return p.unknown("the worker that ran the call was lost or did not answer in time")
+}
+
+func (p *permit) refused(app *temporal.ApplicationError) tool.Result {
+	switch app.Type() {
+	case protocol.ErrorDenied:
+		var r tool.Result
+		if app.HasDetails() && app.Details(&r) == nil && r.Code != "" && r.Code != tool.OK {
+			return r
+		}
+		return tool.Deny(tool.ByGrant, "", short(app.Message(), 500))
+	case "ActivityNotRegisteredError":
+		return tool.Fail(tool.ContractDrift, fmt.Sprintf("a worker without the tool %q took the call", p.facts.Name))
+	case protocol.ErrorGone:
+		return tool.Fail(tool.EnvironmentLost, short(app.Message(), 500))
+	}
+	return p.unknown("the call failed on the worker: " + short(app.Message(), 500))
+}
+
+// unknown is for calls that may have had their effect: only tools that can be repeated say it was an error.
+func (p *permit) unknown(msg string) tool.Result {
+	if p.facts.Repeatable() {
+		return tool.Fail(tool.ToolError, msg)
+	}
+	r := tool.Fail(tool.EffectUnknown, msg+"; it may have had its effect, check before trying again")
+	r.Failure.Started = true
+	return r
+}

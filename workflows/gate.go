@@ -1,0 +1,180 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// Config is what the worker gives to the gate. It holds no policy: that is asked of the worker by local activity.
+type Config struct {
+	// Decide and Admit are the local activities: top-level functions, because a method value could be replaced
+	// by an activity that somebody registers under its name.
+	Decide, Admit any
+	// DecideTimeout bounds one decision; zero means 2 s.
+	DecideTimeout time.Duration
+	// Keys sign grants.
+	Keys protocol.Keyring
+	// Converter is the team's data converter; nil means the SDK's default.
+	Converter converter.DataConverter
+	// Guarded names activity types that are tools in workflows that are not agents.
+	Guarded map[string]protocol.ToolFacts
+	// Patience is how long a call waits for a worker that serves its frozen contract; zero means 10 minutes.
+	Patience time.Duration
+}
+
+const (
+	defaultDecideTimeout = 2 * time.Second
+	defaultPatience      = 10 * time.Minute
+	driftPause           = 10 * time.Second
+)
+
+func (c *Config) validate() error {
+	if c.Decide == nil || c.Admit == nil {
+		return fault.Configf("workflows.Config", "Decide and Admit are needed")
+	}
+	if c.DecideTimeout == 0 {
+		c.DecideTimeout = defaultDecideTimeout
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	if c.Converter == nil {
+		c.Converter = converter.GetDefaultDataConverter()
+	}
+	return nil
+}
+
+// gate is the state of one run: its questions, who waits for them, and what people are shown.
+type gate struct {
+	cfg    *Config
+	names  handlers
+	ledger *approval.Ledger
+	// waiting holds the receiver of each open question's answer, by key.
+	waiting map[string]workflow.Settable
+	board   board
+	// own is true in our agent's workflow; open is false in runs that began before the gate existed.
+	own, open bool
+	// named counts our own handler registrations by name.
+	named map[string]bool
+	// nextCall numbers the guarded calls of a workflow that is not an agent.
+	nextCall int
+}
+
+// handlers are the names under which a run can be asked and answered.
+type handlers struct{ signal, update, query string }
+
+type gateKey struct{}
+
+func newGate(cfg *Config, own bool) *gate {
+	names := handlers{protocol.GuardSignalApproval, protocol.GuardUpdateResolve, protocol.GuardQueryApprovals}
+	if own {
+		names = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
+	}
+	return &gate{cfg: cfg, own: own, names: names, ledger: approval.NewLedger(), waiting: map[string]workflow.Settable{},
+		named: map[string]bool{}}
+}
+
+// registered reports whether name was registered before, and remembers it.
+func (g *gate) registered(name string) bool {
+	was := g.named[name]
+	g.named[name] = true
+	return was
+}
+
+// gateFrom returns the gate that the interceptor put into the context, or nil on a worker without it.
+func gateFrom(ctx workflow.Context) *gate {
+	g, _ := ctx.Value(gateKey{}).(*gate)
+	return g
+}
+
+// answer is an accepted resolution on its way to the call that waits.
+type answer struct {
+	resolution approval.Resolution
+	via        string
+}
+
+// signal takes an answer that came as a signal. It runs outside of any coroutine: it may settle a future, not block.
+func (g *gate) signal(ctx workflow.Context, data []byte) {
+	now := workflow.Now(ctx)
+	resolutions, err := approval.Decode(data, g.ledger.Keys())
+	if err != nil {
+		g.ledger.Ignore(now, viaSignal, "", err.Error())
+		workflow.GetLogger(ctx).Warn("assent: answer ignored", "reason", err.Error())
+	}
+	for _, r := range resolutions {
+		g.take(ctx, r, viaSignal)
+	}
+	g.board.details(ctx, g.ledger)
+}
+
+const (
+	viaSignal   = "signal"
+	viaUpdate   = "update"
+	viaTimer    = "timer"
+	viaWorkflow = "workflow"
+)
+
+// take hands an answer to the call that waits for it; only the first one for a key arrives.
+func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
+	if err := g.ledger.Answer(r.Key); err != nil {
+		g.ledger.Ignore(workflow.Now(ctx), via, r.Key, err.Error())
+		return
+	}
+	if s, ok := g.waiting[r.Key]; ok {
+		delete(g.waiting, r.Key)
+		s.Set(answer{r, via}, nil)
+	}
+}
+
+// Accepted is the result of the resolve update: the answer was taken and will be admitted.
+type Accepted struct {
+	Key      string          `json:"key"`
+	Decision approval.Choice `json:"decision"`
+}
+
+// register installs the query and the update. Both return at once.
+func (g *gate) register(ctx workflow.Context) error {
+	if err := workflow.SetQueryHandler(ctx, g.names.query, func() (approval.List, error) {
+		return g.ledger.List(), nil
+	}); err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, g.names.update,
+		func(ctx workflow.Context, raw converter.RawValue) (Accepted, error) {
+			r, err := g.parse(raw)
+			if err != nil {
+				return Accepted{}, err
+			}
+			g.take(ctx, r, viaUpdate)
+			g.board.details(ctx, g.ledger)
+			return Accepted{Key: r.Key, Decision: r.Decision}, nil
+		},
+		workflow.UpdateHandlerOptions{Validator: func(raw converter.RawValue) error {
+			r, err := g.parse(raw)
+			if err != nil {
+				return err
+			}
+			return g.ledger.Check(r.Key)
+		}})
+}
+
+func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
+	if raw.Payload() == nil {
+		return approval.Resolution{}, &approval.DecodeError{Why: "it is empty"}
+	}
+	return approval.Parse(raw.Payload().GetData())
+}
+
+// finish closes what is still open when a run ends and takes its signs down.
+func (g *gate) finish(ctx workflow.Context, how approval.How, why string) {
+	for _, q := range g.ledger.Pending() {
+		g.ledger.Close(approval.Closed{Key: q.Key, How: how, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow})
+	}
+	g.board.done(ctx, g.ledger)
+}

@@ -1,0 +1,177 @@
+package workflows
+
+import (
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"strings"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// NewInterceptor returns the workflow half of the seam. It must be the last interceptor of its worker: a later one
+// could rewrite arguments that were approved.
+func NewInterceptor(cfg Config) (interceptor.WorkerInterceptor, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &workerInterceptor{cfg: &cfg}, nil
+}
+
+type workerInterceptor struct {
+	interceptor.WorkerInterceptorBase
+	cfg *Config
+}
+
+// InterceptWorkflow makes the gate of one run. It exists before the first signal is delivered, which is before
+// the workflow's own code runs.
+func (w *workerInterceptor) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	own := workflow.GetInfo(ctx).WorkflowType.Name == protocol.WorkflowAgent
+	in := &inbound{gate: newGate(w.cfg, own)}
+	in.Next = next
+	return in
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	gate *gate
+}
+
+func (i *inbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	o := &outbound{gate: i.gate}
+	o.Next = out
+	return i.Next.Init(o)
+}
+
+// ExecuteWorkflow opens the gate, runs the workflow behind it and closes what it leaves open.
+func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	g := i.gate
+	if gateFrom(ctx) != nil {
+		// Installed twice: the outer one acts.
+		return i.Next.ExecuteWorkflow(ctx, in)
+	}
+	// A run that began before the gate existed stays as it is for its life.
+	g.open = g.own || workflow.GetVersion(ctx, protocol.ChangeGate, workflow.DefaultVersion, 1) >= 1
+	if !g.open {
+		return i.Next.ExecuteWorkflow(ctx, in)
+	}
+	ctx = workflow.WithValue(ctx, gateKey{}, g)
+	if err := g.register(ctx); err != nil {
+		return nil, temporal.NewNonRetryableApplicationError("register approval handlers", protocol.ErrorConfig, err)
+	}
+	res, err := i.Next.ExecuteWorkflow(ctx, in)
+	why := "the workflow ended"
+	if workflow.IsContinueAsNewError(err) {
+		why = "the workflow continued as new"
+	}
+	g.finish(ctx, approval.Abandoned, why)
+	return res, err
+}
+
+// HandleSignal takes answers; every other signal goes on untouched.
+func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
+	if in.SignalName != i.gate.names.signal {
+		return i.Next.HandleSignal(ctx, in)
+	}
+	i.gate.signal(ctx, i.gate.payload(in.Arg))
+	return nil
+}
+
+// payload returns the JSON of the first argument, or nil if there is none that could be read.
+func (g *gate) payload(args *commonpb.Payloads) []byte {
+	if len(args.GetPayloads()) == 0 {
+		return nil
+	}
+	var raw converter.RawValue
+	if err := g.cfg.Converter.FromPayload(args.GetPayloads()[0], &raw); err != nil || raw.Payload() == nil {
+		return nil
+	}
+	return raw.Payload().GetData()
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	gate *gate
+}
+
+type permitKey struct{}
+
+// ExecuteActivity is the one way to a tool. A context with a permit carries its grant to the worker; a guarded
+// call without one is judged first.
+func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
+	if p, ok := ctx.Value(permitKey{}).(*permit); ok {
+		if err := p.stamp(ctx, o.gate.cfg.Keys, activityType); err != nil {
+			return failed(ctx, err)
+		}
+		return o.Next.ExecuteActivity(ctx, activityType, args...)
+	}
+	if o.gate.own {
+		if strings.HasPrefix(activityType, protocol.ToolPrefix) {
+			return failed(ctx, ungated(activityType))
+		}
+		return o.Next.ExecuteActivity(ctx, activityType, args...)
+	}
+	facts, guarded := o.gate.cfg.Guarded[activityType]
+	if !guarded || !o.gate.open {
+		return o.Next.ExecuteActivity(ctx, activityType, args...)
+	}
+	return o.gate.guard(ctx, facts, activityType, args, o.Next.ExecuteActivity)
+}
+
+// ExecuteLocalActivity refuses tools: a local activity has no place for a grant.
+func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
+	_, guarded := o.gate.cfg.Guarded[activityType]
+	if (guarded && o.gate.open) || strings.HasPrefix(activityType, protocol.ToolPrefix) {
+		return failed(ctx, ungated(activityType))
+	}
+	return o.Next.ExecuteLocalActivity(ctx, activityType, args...)
+}
+
+// SetQueryHandler refuses a workflow's own handler under a reserved name, which would silently replace ours.
+func (o *outbound) SetQueryHandler(ctx workflow.Context, name string, handler any) error {
+	if err := o.reserved(name); err != nil {
+		return err
+	}
+	return o.Next.SetQueryHandler(ctx, name, handler)
+}
+
+// SetQueryHandlerWithOptions is like SetQueryHandler.
+func (o *outbound) SetQueryHandlerWithOptions(ctx workflow.Context, name string, handler any, opts workflow.QueryHandlerOptions) error {
+	if err := o.reserved(name); err != nil {
+		return err
+	}
+	return o.Next.SetQueryHandlerWithOptions(ctx, name, handler, opts)
+}
+
+// SetUpdateHandler is like SetQueryHandler.
+func (o *outbound) SetUpdateHandler(ctx workflow.Context, name string, handler any, opts workflow.UpdateHandlerOptions) error {
+	if err := o.reserved(name); err != nil {
+		return err
+	}
+	return o.Next.SetUpdateHandler(ctx, name, handler, opts)
+}
+
+// reserved lets each name pass once, for our own registration, which comes first.
+func (o *outbound) reserved(name string) error {
+	if !o.gate.open || o.gate.own || !strings.HasPrefix(name, protocol.GuardPrefix) {
+		return nil
+	}
+	if (name == o.gate.names.query || name == o.gate.names.update) && !o.gate.registered(name) {
+		return nil
+	}
+	return temporal.NewNonRetryableApplicationError("handler name \""+name+"\" is reserved", protocol.ErrorConfig, nil)
+}
+
+func ungated(activityType string) error {
+	return temporal.NewNonRetryableApplicationError("tool \""+activityType+"\" was called past the gate", protocol.ErrorDenied, nil)
+}
+
+func failed(ctx workflow.Context, err error) workflow.Future {
+	f, s := workflow.NewFuture(ctx)
+	s.SetError(err)
+	return f
+}

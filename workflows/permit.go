@@ -1,0 +1,446 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// permit is the right to run one call with one input. It becomes a signed grant when the call is scheduled, so
+// that a rotated key never hits a question that waits.
+type permit struct {
+	callID string
+	facts  protocol.ToolFacts
+	// Exactly one of input and inputRef is set.
+	input    json.RawMessage
+	inputRef *blob.Ref
+	modified bool
+	runID    string
+	input256 string
+	policy   string
+	expires  int64
+	approved *tool.Approved
+	place    protocol.Place
+}
+
+// stamp writes the grant into the header of the call that is being scheduled.
+func (p *permit) stamp(ctx workflow.Context, keys protocol.Keyring, activityType string) error {
+	place := p.place
+	place.ActivityType = activityType
+	g := keys.Sign(protocol.Grant{
+		CallID: p.callID, RunID: p.runID, ContractHash: p.facts.ContractHash,
+		InputDigest: p.input256, PolicyDigest: p.policy, Expires: p.expires,
+	}, place)
+	payload, err := converter.GetDefaultDataConverter().ToPayload(g)
+	if err != nil {
+		return fmt.Errorf("encode grant of %q: %w", p.callID, err)
+	}
+	header := interceptor.WorkflowHeader(ctx)
+	if header == nil {
+		return fmt.Errorf("encode grant of %q: the call has no header", p.callID)
+	}
+	header[protocol.HeaderGrant] = payload
+	return nil
+}
+
+// judge starts the recorded decision on a call. Its future never fails: a decision that cannot be had denies.
+func (g *gate) judge(ctx workflow.Context, req protocol.DecideRequest) workflow.Future {
+	return workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Decide, req)
+}
+
+func (g *gate) local(ctx workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: g.cfg.DecideTimeout,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+	})
+}
+
+// decided waits for a decision. Slow hooks run in a normal activity; a worker whose tool drifted is asked again
+// until another one serves the frozen contract or patience ends.
+func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
+	until := workflow.Now(ctx).Add(g.cfg.Patience)
+	for {
+		resp := g.read(ctx, f, req)
+		if resp.Slow {
+			slow := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+				StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+				Summary: req.Tool.Name + " · decide",
+			})
+			resp = g.read(ctx, workflow.ExecuteActivity(slow, protocol.ActivityDecideSlow, req), req)
+		}
+		if resp.Drift == "" || !workflow.Now(ctx).Before(until) || workflow.Sleep(ctx, driftPause) != nil {
+			return resp
+		}
+		f = g.judge(ctx, req)
+	}
+}
+
+func (g *gate) read(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
+	var resp protocol.DecideResponse
+	err := f.Get(ctx, &resp)
+	if err == nil && (resp.CallID != req.CallID || resp.Tool != req.Tool.Name) {
+		err = fmt.Errorf("decision is about call %q of %q", resp.CallID, resp.Tool)
+	}
+	if err != nil {
+		return protocol.DecideResponse{CallID: req.CallID, Tool: req.Tool.Name, Decision: permission.Decision{
+			Verdict: permission.Deny, DecidedBy: permission.ByDefault,
+			Reason: "no decision could be had: " + short(err.Error(), 500)}}
+	}
+	return resp
+}
+
+// settle turns a decision into a permit, a question or a refusal. For a question both results are nil.
+func (g *gate) settle(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, *tool.Result) {
+	if d.Drift != "" {
+		r := tool.Fail(tool.ContractDrift, d.Drift)
+		return nil, &r
+	}
+	switch d.Decision.Verdict {
+	case permission.Allow:
+		return g.permit(ctx, req, d), nil
+	case permission.Ask:
+		return nil, nil
+	}
+	r := refusal(d.Decision)
+	return nil, &r
+}
+
+// permit is for the input that was decided on.
+func (g *gate) permit(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) *permit {
+	info := workflow.GetInfo(ctx)
+	p := &permit{
+		callID: req.CallID, facts: req.Tool, modified: d.Decision.Modified, runID: d.RunID, input256: d.InputDigest, policy: d.Decision.PolicyDigest,
+		place: protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID},
+	}
+	p.input, p.inputRef = finalInput(req, d)
+	return p
+}
+
+// refusal is the result of a call that was decided against.
+func refusal(d permission.Decision) tool.Result {
+	if d.DecidedBy == permission.ByInvalid {
+		r := tool.Fail(tool.InvalidArguments, "the arguments do not fit the tool's schema")
+		r.Failure.Issues = d.Invalid
+		return r
+	}
+	reason := tool.ByRule
+	switch d.DecidedBy {
+	case permission.ByGuard:
+		reason = tool.ByGuard
+	case permission.ByListener:
+		reason = tool.ByListener
+	case permission.ByDefault:
+		reason = tool.ByFailure
+	}
+	msg := "denied by policy"
+	if d.Reason != "" {
+		msg += ": " + d.Reason
+	}
+	return tool.Deny(reason, string(d.DecidedBy), msg)
+}
+
+// question opens the approval of an asked call. Calls of one turn are opened in the model's order.
+func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) approval.Approval {
+	now := workflow.Now(ctx)
+	input, ref := finalInput(req, d)
+	if ref != nil {
+		// Large arguments stay in the blob store; the approver is told where and how much.
+		input, _ = json.Marshal(map[string]any{"$blob": ref})
+	}
+	agent := req.Subject.Agent.Type
+	if agent == "" {
+		agent = workflow.GetInfo(ctx).WorkflowType.Name
+	}
+	q := approval.Approval{
+		Tool: req.Tool.Name, Input: input, Why: why(d.Decision), DecidedBy: d.Decision.DecidedBy, Rule: d.Decision.Rule,
+		Segments: d.Decision.Segments, AskedAt: now, Agent: agent, CallID: req.CallID,
+		Seal: approval.Seal{RunID: d.RunID, ContentKey: d.ContentKey, InputDigest: d.InputDigest,
+			ContractHash: req.Tool.ContractHash, PolicyDigest: d.Decision.PolicyDigest},
+	}
+	if d.Approval != nil && d.Approval.Deadline > 0 {
+		at := now.Add(d.Approval.Deadline)
+		q.Deadline = &at
+	}
+	return g.ledger.Open(q)
+}
+
+// finalInput is what was decided on: inline, or by reference.
+func finalInput(req protocol.DecideRequest, d protocol.DecideResponse) (json.RawMessage, *blob.Ref) {
+	if d.Decision.Modified {
+		return d.Decision.Input, d.InputRef
+	}
+	return req.Input, req.InputRef
+}
+
+// why says in one line which layer asks.
+func why(d permission.Decision) string {
+	s := string(d.DecidedBy)
+	if d.Rule != nil {
+		if b, err := json.Marshal(d.Rule); err == nil {
+			s += " " + string(b)
+		}
+	}
+	if d.Reason != "" {
+		s += ": " + d.Reason
+	}
+	return s
+}
+
+// ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a
+// timer. It returns the permit, or the result that refuses.
+func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
+	for {
+		ans, how := g.await(ctx, q)
+		if how != "" {
+			why := ""
+			if how == approval.Cancelled {
+				how, why = stopped(ctx)
+			}
+			return nil, g.closed(ctx, q, approval.Closed{How: how, Via: viaFor(how), Reason: why})
+		}
+		resp := g.admit(ctx, q, req, d, ans.resolution)
+		if ctx.Err() != nil {
+			g.ledger.Ignore(workflow.Now(ctx), ans.via, q.Key, "the answer came with the cancellation")
+			how, why := stopped(ctx)
+			return nil, g.closed(ctx, q, approval.Closed{How: how, Via: viaWorkflow, Reason: why})
+		}
+		c := approval.Closed{How: resp.How, By: resp.By, Reason: resp.Reason, Via: ans.via}
+		switch resp.How {
+		case approval.Allowed:
+			g.closed(ctx, q, c)
+			return g.granted(ctx, q, req, d, resp), tool.Result{}
+		case approval.Void:
+			// The answer was given to another run of this history. The question is put again under a new key.
+			g.closed(ctx, q, c)
+			d.RunID = resp.RunID
+			q.Seal.RunID, q.AskedAt = resp.RunID, workflow.Now(ctx)
+			q = g.ledger.Open(q)
+		default:
+			return nil, g.closed(ctx, q, c)
+		}
+	}
+}
+
+// await returns the first answer, or how the question ended without one.
+func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approval.How) {
+	f, s := workflow.NewFuture(ctx)
+	g.waiting[q.Key] = s
+	defer delete(g.waiting, q.Key)
+	g.board.idle(ctx, g.ledger)
+	defer g.board.busy()
+
+	timerCtx, stop := workflow.WithCancel(ctx)
+	defer stop()
+	var ans answer
+	var how approval.How
+	sel := workflow.NewSelector(ctx)
+	sel.AddReceive(ctx.Done(), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); how = approval.Cancelled })
+	sel.AddFuture(f, func(f workflow.Future) {
+		if err := f.Get(ctx, &ans); err != nil {
+			how = approval.Abandoned
+		}
+	})
+	if q.Deadline != nil {
+		timer := workflow.NewTimerWithOptions(timerCtx, q.Deadline.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: q.Key + " · deadline"})
+		sel.AddFuture(timer, func(workflow.Future) { how = approval.Expired })
+	}
+	sel.Select(ctx)
+	if ctx.Err() != nil && how != approval.Cancelled {
+		// Cancellation and answer arrived in one task: cancellation wins, the answer is noted.
+		if how == "" {
+			g.ledger.Ignore(workflow.Now(ctx), ans.via, q.Key, "the answer came with the cancellation")
+		}
+		how = approval.Cancelled
+	}
+	return ans, how
+}
+
+// admit asks the worker whether an answer takes effect.
+func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, r approval.Resolution) protocol.AdmitResponse {
+	_, final := finalInput(req, d)
+	var resp protocol.AdmitResponse
+	err := workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit,
+		protocol.AdmitRequest{Question: q, Resolution: r, Decide: req, Final: final}).Get(ctx, &resp)
+	if err == nil && resp.Key != q.Key {
+		err = fmt.Errorf("admission is about %q", resp.Key)
+	}
+	if err != nil {
+		return protocol.AdmitResponse{Key: q.Key, How: approval.Denied,
+			Reason: "the answer could not be admitted: " + short(err.Error(), 500)}
+	}
+	return resp
+}
+
+// granted is the permit of an approved call.
+func (g *gate) granted(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, resp protocol.AdmitResponse) *permit {
+	d.RunID, d.Decision.PolicyDigest, d.InputDigest = resp.RunID, resp.PolicyDigest, resp.InputDigest
+	p := g.permit(ctx, req, d)
+	if len(resp.Input) > 0 || resp.InputRef != nil {
+		p.input, p.inputRef, p.modified = resp.Input, resp.InputRef, true
+	}
+	p.expires = resp.Expires
+	p.approved = &tool.Approved{Key: q.Key, By: resp.By, Reason: resp.Reason}
+	return p
+}
+
+// closed records how a question ended and returns the result of its call.
+func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Closed) tool.Result {
+	c.Key, c.At = q.Key, workflow.Now(ctx)
+	g.ledger.Close(c)
+	g.board.details(ctx, g.ledger)
+	var reason tool.Reason
+	var msg string
+	switch c.How {
+	case approval.Denied:
+		reason, msg = tool.ByPerson, "a person denied this call"
+	case approval.Revoked:
+		reason, msg = tool.ByRevoke, "the question was withdrawn"
+	case approval.Expired:
+		reason, msg, c.By = tool.ByExpiry, "nobody answered in time", viaTimer
+	case approval.Cancelled:
+		reason, msg = tool.ByCancel, "the run was cancelled while the call waited for an answer"
+	default:
+		reason, msg = tool.ByAbandon, "the question was dropped"
+	}
+	if c.Reason != "" {
+		msg += ": " + c.Reason
+	}
+	return tool.Deny(reason, c.By, msg)
+}
+
+func viaFor(how approval.How) string {
+	if how == approval.Expired {
+		return viaTimer
+	}
+	return viaWorkflow
+}
+
+// stopped says how the questions of a cancelled context close, and why.
+func stopped(ctx workflow.Context) (approval.How, string) {
+	if c, ok := ctx.Value(causeKey{}).(*cause); ok && c.text != "" {
+		return approval.Abandoned, c.text
+	}
+	return approval.Cancelled, ""
+}
+
+// cause says why the engine itself cancelled a context; workflow contexts have no cause of their own. It is empty
+// when a user cancelled the run.
+type cause struct{ text string }
+
+type causeKey struct{}
+
+// guard puts a call of a workflow that is not an agent through the gate. It returns at once, so that parallel
+// calls ask in parallel.
+func (g *gate) guard(ctx workflow.Context, facts protocol.ToolFacts, activityType string, args []any,
+	next func(workflow.Context, string, ...any) workflow.Future) workflow.Future {
+	// Encoded now: the caller could change its arguments while a person reads them.
+	frozen, input, err := g.snapshot(args)
+	if err != nil {
+		return failed(ctx, temporal.NewNonRetryableApplicationError("encode arguments of "+activityType, protocol.ErrorDenied, err))
+	}
+	future, settable := workflow.NewFuture(ctx)
+	opts := workflow.GetActivityOptions(ctx)
+	g.nextCall++
+	if opts.ActivityID == "" {
+		opts.ActivityID = fmt.Sprintf("assent-%d", g.nextCall)
+	}
+	req := protocol.DecideRequest{CallID: opts.ActivityID, Tool: facts, Input: input,
+		Subject: protocol.Subject{Agent: tool.Agent{Type: workflow.GetInfo(ctx).WorkflowType.Name}}}
+	workflow.GoNamed(ctx, "assent "+opts.ActivityID, func(ctx workflow.Context) {
+		p, refused := g.pass(ctx, req)
+		if refused == nil && p.modified {
+			r := tool.Fail(tool.Denied, "arguments of an existing activity cannot be changed")
+			refused = &r
+		}
+		if refused != nil {
+			settable.SetError(temporal.NewApplicationErrorWithOptions(refused.Failure.Message, protocol.ErrorDenied,
+				temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*refused}}))
+			return
+		}
+		p.place.ActivityID = opts.ActivityID
+		if opts.Summary == "" {
+			opts.Summary = summary(p)
+		}
+		ctx = workflow.WithValue(workflow.WithActivityOptions(ctx, opts), permitKey{}, p)
+		if err := p.stamp(ctx, g.cfg.Keys, activityType); err != nil {
+			settable.SetError(err)
+			return
+		}
+		settable.Chain(next(ctx, activityType, frozen...))
+	})
+	return future
+}
+
+// pass takes one call through decision, question and answer.
+func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, *tool.Result) {
+	g.board.busy()
+	defer g.board.free(ctx, g.ledger)
+	d := g.decided(ctx, g.judge(ctx, req), req)
+	g.board.learn(ctx, d.Attributes)
+	p, refused := g.settle(ctx, req, d)
+	if p != nil || refused != nil {
+		return p, refused
+	}
+	p, r := g.ask(ctx, g.question(ctx, req, d), req, d)
+	if p == nil {
+		return nil, &r
+	}
+	g.board.running(ctx, g.ledger)
+	return p, nil
+}
+
+// snapshot encodes arguments once, as raw values to pass on and as the JSON object that is judged.
+func (g *gate) snapshot(args []any) (frozen []any, input json.RawMessage, err error) {
+	list := make([]json.RawMessage, 0, len(args))
+	for i, a := range args {
+		var p *commonpb.Payload
+		if p, err = g.cfg.Converter.ToPayload(a); err != nil {
+			return nil, nil, fmt.Errorf("argument %d: %w", i, err)
+		}
+		// Back through the converter without decoding the value: a codec's encryption is taken off, the bytes stay.
+		var raw converter.RawValue
+		if err = g.cfg.Converter.FromPayload(p, &raw); err != nil {
+			return nil, nil, fmt.Errorf("argument %d: %w", i, err)
+		}
+		data := raw.Payload().GetData()
+		if len(data) == 0 {
+			data = []byte("null")
+		}
+		if !json.Valid(data) {
+			return nil, nil, fmt.Errorf("argument %d is not JSON", i)
+		}
+		frozen, list = append(frozen, raw), append(list, data)
+	}
+	if len(list) == 1 && strings.HasPrefix(strings.TrimSpace(string(list[0])), "{") {
+		return frozen, list[0], nil
+	}
+	input, err = json.Marshal(map[string]any{"args": list})
+	return frozen, input, err
+}
+
+func summary(p *permit) string {
+	if p.approved != nil {
+		return p.facts.Name + " · approved " + p.approved.Key
+	}
+	return p.facts.Name + " · allow"
+}
+
+func short(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

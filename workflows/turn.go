@@ -1,0 +1,288 @@
+package workflows
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// step is one call of a turn on its way from request to result.
+type step struct {
+	asked  protocol.Requested
+	facts  protocol.ToolFacts
+	req    protocol.DecideRequest
+	call   tool.Call
+	permit *permit
+	result tool.Result
+	state  stepState
+	// question is set while a person is asked.
+	question *approval.Approval
+	decision protocol.DecideResponse
+}
+
+type stepState int
+
+const (
+	stepJudged stepState = iota
+	// stepWaiting has given up its place to the calls after it.
+	stepWaiting
+	stepReady
+	stepRunning
+	stepDone
+)
+
+// retriesMost is how many ModelRetry results of one tool in a row are passed on without a warning.
+const retriesMost = 2
+
+// turn decides all calls first, lets the asked ones wait and the others go on, and returns one result for each
+// call in the model's order.
+func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model.ToolResult, error) {
+	why := &cause{}
+	if outer, ok := ctx.Value(causeKey{}).(*cause); ok {
+		why = outer
+	}
+	ctx, stop := workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, why))
+	defer stop()
+	// When the environment is lost nobody needs to answer any more.
+	lost := func(reason string) { why.text = reason; stop() }
+	steps := make([]*step, len(t.Calls))
+	futures := make([]workflow.Future, len(t.Calls))
+	for i, c := range t.Calls {
+		steps[i] = a.step(ctx, fmt.Sprintf("t%d.%d", a.turns, i+1), c)
+		if steps[i].state != stepDone {
+			futures[i] = a.gate.judge(ctx, steps[i].req)
+		}
+	}
+	for i, s := range steps {
+		if s.state != stepDone {
+			a.decide(ctx, s, futures[i])
+		}
+	}
+	wg := workflow.NewWaitGroup(ctx)
+	for _, s := range steps {
+		if s.state == stepDone {
+			continue
+		}
+		wg.Add(1)
+		a.gate.board.busy()
+		workflow.GoNamed(ctx, s.call.ID, func(ctx workflow.Context) {
+			defer wg.Done()
+			defer a.gate.board.free(ctx, a.gate.ledger)
+			a.finish(ctx, steps, s, lost)
+		})
+	}
+	// The turn itself does not keep the run from being suspended.
+	a.gate.board.free(ctx, a.gate.ledger)
+	wg.Wait(ctx)
+	a.gate.board.busy()
+	return a.collect(ctx, steps)
+}
+
+// step prepares one call; calls that cannot be judged are done at once.
+func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested) *step {
+	s := &step{asked: c, state: stepDone}
+	s.call = tool.Call{ID: id, Name: c.Name}
+	facts, known := a.facts[c.Name]
+	switch {
+	case a.calls >= a.frozen.Limits.MaxToolCalls:
+		s.result = tool.Fail(tool.Skipped, fmt.Sprintf("maxToolCalls (%d) was reached", a.frozen.Limits.MaxToolCalls))
+		return s
+	case !known:
+		a.calls++
+		s.result = tool.Fail(tool.UnknownTool, fmt.Sprintf("there is no tool %q", short(c.Name, 100)))
+		return s
+	case len(c.Input) == 0 && c.InputRef == nil:
+		a.calls++
+		s.result = tool.Fail(tool.InvalidArguments, "the arguments are not valid JSON")
+		s.result.Failure.Issues = []tool.Issue{{Message: "not valid JSON: " + short(c.Raw, 200)}}
+		return s
+	}
+	a.calls++
+	s.state, s.facts = stepJudged, facts
+	s.req = protocol.DecideRequest{CallID: id, Tool: facts, Subject: a.subject(ctx), Guards: a.frozen.Guards,
+		Store: a.frozen.Store, Input: c.Input, InputRef: c.InputRef}
+	return s
+}
+
+// decide takes the decision on a call; questions are opened here, in the model's order.
+func (a *agent) decide(ctx workflow.Context, s *step, f workflow.Future) {
+	s.decision = a.gate.decided(ctx, f, s.req)
+	p, refused := a.gate.settle(ctx, s.req, s.decision)
+	switch {
+	case refused != nil:
+		s.result, s.state = *refused, stepDone
+		a.changed(s, s.decision)
+	case p != nil:
+		s.permit, s.state = p, stepReady
+	default:
+		q := a.gate.question(ctx, s.req, s.decision)
+		a.asked++
+		s.question, s.state = &q, stepWaiting
+	}
+}
+
+// changed tells the model what its arguments became when a hook rewrote a call that was then refused.
+func (a *agent) changed(s *step, d protocol.DecideResponse) {
+	if d.Decision.Modified && len(d.Decision.Input) > 0 {
+		s.result.FinalInput = d.Decision.Input
+	}
+}
+
+// finish takes one call through its question and its turn to run.
+func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(string)) {
+	defer func() { s.state = stepDone }()
+	if s.state == stepWaiting {
+		p, refused := a.gate.ask(ctx, *s.question, s.req, s.decision)
+		if p == nil {
+			s.result = refused
+			return
+		}
+		a.gate.board.running(ctx, a.gate.ledger)
+		s.permit, s.state = p, stepReady
+	}
+	// Waiting for a place ends with the run; dispatch then says so.
+	_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
+	s.state = stepRunning
+	s.result = a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue)
+	if s.permit.modified && len(s.permit.input) > 0 {
+		s.result.FinalInput = s.permit.input
+	}
+	if s.result.Code == tool.EnvironmentLost {
+		lost("the agent's environment was lost")
+	}
+}
+
+// mayRun keeps the model's order: a concurrent call waits for earlier exclusive ones, an exclusive call for all
+// earlier ones. Calls that wait for a person hold nobody up.
+func mayRun(steps []*step, s *step) bool {
+	for _, o := range steps {
+		if o == s {
+			break
+		}
+		if (o.state == stepReady || o.state == stepRunning) && !(o.concurrent() && s.concurrent()) {
+			return false
+		}
+	}
+	for _, o := range steps {
+		if o != s && o.state == stepRunning && !(o.concurrent() && s.concurrent()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *step) concurrent() bool { return s.facts.Concurrent }
+
+// callOf is what travels to the worker.
+func (a *agent) callOf(s *step) tool.Call {
+	p := s.permit
+	return tool.Call{
+		ID: s.call.ID, Name: s.call.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
+		IdempotencyKey: s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
+		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Guards: a.frozen.Guards, Modified: p.modified,
+	}
+}
+
+// collect pairs each call with its result and takes notice of what the engine itself acts on.
+func (a *agent) collect(ctx workflow.Context, steps []*step) ([]model.ToolResult, error) {
+	out := make([]model.ToolResult, 0, len(steps))
+	var lost *lostError
+	for _, s := range steps {
+		a.countRetries(s)
+		out = append(out, model.ToolResult{CallID: s.asked.ModelID, Name: s.asked.Name, Result: s.result})
+		if s.permit == nil {
+			a.observe(ctx, s)
+		}
+		a.note(s)
+		if s.result.Code == tool.EnvironmentLost && lost == nil {
+			lost = &lostError{s.result.Failure.Message}
+		}
+	}
+	if lost != nil {
+		return nil, lost
+	}
+	return out, nil
+}
+
+// note remembers progress, reports and escalation.
+func (a *agent) note(s *step) {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(s.asked.Name), s.asked.Input, []byte(s.result.Code), s.result.Value, []byte(refHash(s))} {
+		fmt.Fprintf(h, "%d:", len(part))
+		h.Write(part)
+	}
+	a.seen[hex.EncodeToString(h.Sum(nil))] = true
+	if !s.result.IsOK() || s.permit == nil {
+		return
+	}
+	switch s.asked.Name {
+	case "escalate":
+		a.escalation = bytes.Clone(s.permit.input)
+	case "report_progress":
+		a.progress = bytes.Clone(s.permit.input)
+		a.idle = -1
+	}
+}
+
+func refHash(s *step) string {
+	var out string
+	if s.asked.InputRef != nil {
+		out = s.asked.InputRef.SHA256
+	}
+	if s.result.ValueRef != nil {
+		out += s.result.ValueRef.SHA256
+	}
+	return out
+}
+
+// countRetries says from the third ModelRetry of a tool in a row on that there will be no more.
+func (a *agent) countRetries(s *step) {
+	if a.retries == nil {
+		a.retries = map[string]int{}
+	}
+	if s.result.Failure == nil || !s.result.Failure.Retry {
+		a.retries[s.asked.Name] = 0
+		return
+	}
+	a.retries[s.asked.Name]++
+	if a.retries[s.asked.Name] > retriesMost {
+		s.result.Failure.Retry = false
+		s.result.Failure.Message += " (retries are exhausted: do something else)"
+	}
+}
+
+// observe tells observers of a call that never reached a worker. Nobody waits for it.
+func (a *agent) observe(ctx workflow.Context, s *step) {
+	if !a.frozen.Observers {
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: attempts},
+		Summary: s.asked.Name + " · " + string(s.result.Code),
+	})
+	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Input: s.asked.Input, InputRef: s.asked.InputRef,
+		Agent: &tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}
+	workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result})
+}
+
+// leaseJSON is the lease as tools' workers get it.
+func leaseJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		// A lease is a struct of strings.
+		panic(err)
+	}
+	return b
+}
