@@ -84,8 +84,7 @@ func (p *Pipeline) ask(ctx context.Context, start *snapshot, call Call, d permis
 	}
 	e := start.approver
 	if e == nil {
-		r := Refusal(d)
-		return refuse(r.Failure.Reason, r.Failure.By, orElse(d.Reason, "approval required, but no approver is registered"))
+		return refuse(tool.ByFailure, Refusal(d).Failure.By, orElse(d.Reason, "approval required, but no approver is registered"))
 	}
 	question := d
 	question.Input = bytes.Clone(d.Input)
