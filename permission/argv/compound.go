@@ -47,6 +47,9 @@ func parts(cmd syntax.Command) compoundParts {
 		p := compoundParts{name: "coproc", bodies: [][]*syntax.Stmt{{c.Stmt}}}
 		if c.Name != nil {
 			p.words = []syntax.Node{c.Name}
+			if c.Stmt == nil || !isCompound(c.Stmt.Cmd) {
+				p.asks = "coproc" // what the parser takes for a name is a command
+			}
 		}
 		return p
 	case *syntax.TestClause:
@@ -57,6 +60,14 @@ func parts(cmd syntax.Command) compoundParts {
 		return compoundParts{name: "let", asks: "let"}
 	}
 	return compoundParts{name: "unknown command", asks: "unknown command"}
+}
+
+func isCompound(cmd syntax.Command) bool {
+	switch cmd.(type) {
+	case nil, *syntax.CallExpr, *syntax.DeclClause, *syntax.LetClause:
+		return false
+	}
+	return true
 }
 
 func forParts(c *syntax.ForClause) compoundParts {

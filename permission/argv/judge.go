@@ -10,6 +10,9 @@ func (s *segment) judgeWords(depth int) {
 		if s.asks == "" {
 			s.asks = w.asks
 		}
+		if w.unsure != "" {
+			s.doubt(w.unsure)
+		}
 	}
 	if len(s.words) == 0 {
 		s.refuse("no command")

@@ -48,3 +48,12 @@ func harmless(r *syntax.Redirect, target *word) bool {
 	}
 	return false
 }
+
+// readApart reports whether dash finds other words in a command, whose words end at end, than bash does: a
+// descriptor over 9 is an argument there, and what follows &> is a command of its own.
+func readApart(r *syntax.Redirect, end syntax.Pos) bool {
+	if r.N != nil && len(r.N.Value) > 1 {
+		return true
+	}
+	return (r.Op == syntax.RdrAll || r.Op == syntax.AppAll) && end.Offset() > r.OpPos.Offset()
+}

@@ -66,6 +66,8 @@ func (s *shaper) unit(i int) int {
 	switch {
 	case u.kind == quoted:
 		s.text = append(s.text, u.c)
+	case u.kind == dollar:
+		s.push(piece{kind: anyText})
 	case u.kind == single:
 		s.push(piece{kind: anyText})
 		s.dyn, s.other = true, true
@@ -171,7 +173,7 @@ func (s *shaper) brace(start, end int) {
 		case u.kind == cut:
 			s.gap = true
 			kind = anyCut
-		case u.kind == single, s.isBare(i, '.') && s.isBare(i+1, '.'), s.isBare(i, '*'), s.isBare(i, '?'), s.isBare(i, '['),
+		case u.kind == single, u.kind == dollar, s.isBare(i, '.') && s.isBare(i+1, '.'), s.isBare(i, '*'), s.isBare(i, '?'), s.isBare(i, '['),
 			s.isBare(i, '~'):
 			if kind == pickOf {
 				kind = anyText
@@ -189,10 +191,13 @@ func (s *shaper) brace(start, end int) {
 // mayBe reports whether w may become the one word text.
 func (w *word) mayBe(text string) bool {
 	if !w.dyn {
-		return w.text == text
+		return w.is(text)
 	}
 	return fits(w.shape, text)
 }
+
+// is reports whether w as it stands is text.
+func (w *word) is(text string) bool { return w.text == text || w.alt == text && w.alt != "" }
 
 // mayStart and mayEnd report whether w, cut into words, may begin or end with the word text.
 func (w *word) mayStart(text string) bool {

@@ -26,7 +26,7 @@ func (p Pattern) holds(v view) bool {
 		return false
 	}
 	for i, t := range p.tokens {
-		if !t.any && t.text != v.at(i).text {
+		if !t.any && !v.at(i).is(t.text) {
 			return false
 		}
 	}

@@ -17,6 +17,10 @@ type word struct {
 	tilde bool
 	// spelled: an allow pattern must name it, * and ** do not cover it.
 	spelled bool
+	// alt is what dash makes of the quotes of bash in it: $'x' is a dollar and x there. Empty if there are none.
+	alt string
+	// unsure says why deny and ask patterns cannot see what it is.
+	unsure string
 	// never names the construct for which no allow pattern can match, asks the one for which no pattern is tried.
 	never, asks string
 	shape       []piece // of a dyn word
@@ -33,6 +37,7 @@ type unitKind uint8
 const (
 	bare   unitKind = iota // an unquoted byte
 	quoted                 // a byte that stands for itself
+	dollar                 // text in quotes that bash and dash read differently
 	single                 // an expansion that stays in one word
 	cut                    // an expansion whose result is split into words
 )
@@ -43,6 +48,7 @@ func literal(text string) word { return word{text: text} }
 type builder struct {
 	src   string
 	text  strings.Builder
+	alt   *strings.Builder // set from the first $'…' or $"…" on
 	units []unit
 	word  word
 }
@@ -57,6 +63,9 @@ func evalWord(src string, w *syntax.Word) word {
 		b.part(part, false)
 	}
 	b.word.text = b.text.String()
+	if b.alt != nil {
+		b.word.alt = b.alt.String()
+	}
 	if b.word.asks == "" {
 		b.word.asks = substitution(w)
 	}
@@ -92,14 +101,14 @@ func (b *builder) part(part syntax.WordPart, inQuotes bool) {
 		}
 	case *syntax.SglQuoted:
 		if p.Dollar {
-			b.refuse("$'…' quoting")
-			b.add(decodeANSI(p.Value), quoted)
+			b.ansi(p.Value)
 			return
 		}
 		b.add(p.Value, quoted)
 	case *syntax.DblQuoted:
 		if p.Dollar {
 			b.refuse(`$"…" quoting`)
+			b.dollar()
 		}
 		for _, inner := range p.Parts {
 			b.part(inner, true)
@@ -128,15 +137,44 @@ func (b *builder) refuse(construct string) {
 	}
 }
 
+// dollar notes a dollar that bash drops and dash keeps.
+func (b *builder) dollar() {
+	if b.alt == nil {
+		b.alt = &strings.Builder{}
+		b.alt.WriteString(b.text.String())
+	}
+	b.alt.WriteByte('$')
+	b.units = append(b.units, unit{kind: dollar})
+}
+
+// ansi adds $'value', which dash reads as a dollar and 'value'.
+func (b *builder) ansi(value string) {
+	b.refuse("$'…' quoting")
+	if strings.Contains(value, `\'`) {
+		b.word.unsure = "quote in $'…', where bash and dash end it differently"
+	}
+	b.dollar()
+	text := decodeANSI(value)
+	b.text.WriteString(text)
+	b.alt.WriteString(value)
+}
+
 func (b *builder) add(s string, kind unitKind) {
 	b.text.WriteString(s)
+	if b.alt != nil {
+		b.alt.WriteString(s)
+	}
 	for i := range len(s) {
 		b.units = append(b.units, unit{s[i], kind})
 	}
 }
 
 func (b *builder) expansion(n syntax.Node, kind unitKind) {
-	b.text.WriteString(source(b.src, n))
+	text := source(b.src, n)
+	b.text.WriteString(text)
+	if b.alt != nil {
+		b.alt.WriteString(text)
+	}
 	b.units = append(b.units, unit{kind: kind})
 }
 

@@ -1,6 +1,10 @@
 package argv
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // maxWrappers bounds how many programs may stand one behind the other, and how deep text may hold text.
 const maxWrappers = 16
@@ -53,6 +57,10 @@ var (
 
 var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "ash": true, "ksh": true, "mksh": true, "zsh": true, "rbash": true}
 
+// runners are the names of all programs that are looked behind.
+var runners = slices.Concat([]string{"alias", "command", "env", "eval", "find", "trap", "xargs"},
+	slices.Sorted(maps.Keys(wrappers)), slices.Sorted(maps.Keys(shells)))
+
 // program adds the views on words as the argument list of a program: as they stand, under the base name of the
 // program's path, and the programs that it runs in turn. With open, more words may follow.
 func (s *segment) program(words []word, open bool, depth int) {
@@ -74,9 +82,17 @@ func (s *segment) program(words []word, open bool, depth int) {
 		cmd = &base
 	}
 	if cmd.dyn {
+		if mayWrap(cmd) {
+			s.doubt("expansion that may become a program which runs others")
+		}
 		return
 	}
 	s.behind(cmd.text, words[1:], open, depth+1)
+}
+
+// mayWrap reports whether w may become the name of a program that [segment.behind] looks behind.
+func mayWrap(w *word) bool {
+	return slices.ContainsFunc(runners, w.mayStart)
 }
 
 // doubt records that deny and ask patterns may have missed a program.

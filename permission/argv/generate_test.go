@@ -1,0 +1,105 @@
+package argv
+
+import (
+	"math/rand/v2"
+	"strings"
+)
+
+// generate makes up a command: mostly well-formed segments under random quoting, with random fragments of shell
+// grammar thrown in.
+func generate(rng *rand.Rand) string {
+	var b strings.Builder
+	for i := range 1 + rng.IntN(3) {
+		if i > 0 {
+			b.WriteString(pickOne(rng, separators))
+		}
+		if rng.IntN(6) == 0 {
+			b.WriteString(pickOne(rng, openers))
+			b.WriteString(simpleCommand(rng))
+			b.WriteString(pickOne(rng, closers))
+			continue
+		}
+		b.WriteString(simpleCommand(rng))
+	}
+	text := b.String()
+	for rng.IntN(3) == 0 {
+		at := rng.IntN(len(text) + 1)
+		text = text[:at] + pickOne(rng, fragments) + text[at:]
+	}
+	return text
+}
+
+func pickOne(rng *rand.Rand, from []string) string { return from[rng.IntN(len(from))] }
+
+var (
+	separators = []string{"; ", ";", " && ", "&&", " || ", "||", " | ", "|", " & ", "&", "\n", "\n\n", " |& ", " # note\n", " # \\\n", " #\\\n",
+		"\\\n; ", " \\\n&& ", "&&\\\n", "|\\\n", "; # x\n", "\n#\\\n", "\n# \\\n# \\\n"}
+	openers = []string{"(", "{ ", "( ", "if ", "if a; then ", "while f; do ", "until a; do ", "for i in 1 2; do ", "case x in x) ",
+		"g() { ", "! ", "time ", "time -p ", "! time ", "time ! ", "eval ", "command ", "exec ", "sudo ", "env ", "env A=1 ", "timeout 5 ",
+		"nohup ", "nice -n 5 ", "$(", "`", "\"$(", "a <(", "a <<E\n", "[[ x ]] && ", "trap '", "sh -c '", "eval '", "alias a='", "function g { ",
+		"coproc ", "select i in 1; do ", "a $((1)) ", "A=1 ", "A= ", "A=$X ", "A=1 A=1 ", "A+=1 ", "A=(1) ", "a[1]=2 ", "export A=1; ", "find . -exec "}
+	closers = []string{"", ")", " }", "; }", " ; fi", "; done", ";; esac", "; g", "`", "\"", ")\"", "\nE\n", "' EXIT", "'", "; }; g", "\n)", " \\;"}
+	words   = []string{"a", "b", "rm", "x", "-f", "--", "1", "y z", "*", "x*", "?", "[x]", "it's", "$", "#", "a#b", "", "\\", "\\n", "\"", "!", "{}", "{", "}",
+		"=", "A=1", "if", "done", "~", ";", "&", "|", "`", "$X", "$(b)", "é", "-n", "+", "{a,b}", "'", "\n", "a\\", "time", "then", "[", "]", "in"}
+	raw = []string{"$X", "\"$X\"", "$Y", "${Y}", "*", "x*", "x.g?", "[x]*", "{a,b}", "{rm,x}", "~", "~/x", "\"$@\"", "$E", "a$X", "$X$Y", "'a'\"b\"c", "\\a",
+		"$'rm'", "$\"rm\"", "${X:-b}", "$((1))", "{1..2}", "r{m,}", "$E*", "\"\"", "''", "@(a)", "a\\\nb", "\"a\\\nb\"", "'a\\\nb'", "\\\n", "$*", "\"$*\"", "$#",
+		"\\\\", "\"\\\\\"", "\"\\n\"", "$", "\"$\"", "a=$X", "{$X,b}", "*$X", "$E\"\""}
+	redirects2 = []string{" >/dev/null", " 2>&1", " 2>/dev/null", " >f", " <x.go", " >&2", " &>f", " &>/dev/null", " <<<x", " 3>&1", " 10>&1", " >|/dev/null",
+		" 2\\\n>/dev/null", " <>/dev/null", " >&-", " {v}>f", " 1>&2", " >>f", " >& f"}
+	fragments = []string{";", "&", "|", "&&", "||", "\n", " ", "\t", "(", ")", "{", "}", "'", "\"", "`", "\\", "\\\n", "$", "#", " #", "!", "=", "<", ">", "<<", "*", "?", "[",
+		"]", "~", "$(", "${", "$'", "$\"", ";;", ">&", "&>", "<(", "if ", "then ", "fi ", "do ", "done ", "time ", "! ", "[[ ", " ]]", "((", "))", "A=1 ", "+", "@(", "\\;",
+		"$\\\n", "-", "--", ",", "..", "in ", "esac", "function ", "coproc ", "export ", "declare ", "eval ", "command "}
+)
+
+func simpleCommand(rng *rand.Rand) string {
+	var b strings.Builder
+	b.WriteString(quoteAnyhow(rng, programs[rng.IntN(6)]))
+	for range rng.IntN(4) {
+		b.WriteString(pickOne(rng, []string{" ", " ", " ", "  ", "\t", " \\\n", "\\\n "}))
+		if rng.IntN(4) == 0 {
+			b.WriteString(pickOne(rng, raw))
+		} else {
+			b.WriteString(quoteAnyhow(rng, pickOne(rng, words)))
+		}
+	}
+	if rng.IntN(6) == 0 {
+		b.WriteString(pickOne(rng, redirects2))
+	}
+	if rng.IntN(12) == 0 {
+		return pickOne(rng, redirects2) + " " + b.String()
+	}
+	return b.String()
+}
+
+// quoteAnyhow writes one of the many shell words that are exactly text.
+func quoteAnyhow(rng *rand.Rand, text string) string {
+	if rng.IntN(2) == 0 {
+		return quote(text)
+	}
+	if text == "" {
+		return pickOne(rng, []string{"''", `""`, `""''`})
+	}
+	var b strings.Builder
+	for _, r := range text {
+		c := string(r)
+		switch rng.IntN(6) {
+		case 0:
+			b.WriteString(quote(c))
+		case 1:
+			b.WriteString(`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(c) + `"`)
+		case 2:
+			b.WriteString("''" + quote(c))
+		case 3:
+			if r != '\n' {
+				b.WriteString(`\` + c)
+			} else {
+				b.WriteString("'\n'")
+			}
+		case 4:
+			b.WriteString("\\\n" + quote(c))
+		default:
+			b.WriteString(`""` + quote(c))
+		}
+	}
+	return b.String()
+}

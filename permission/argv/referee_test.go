@@ -1,0 +1,166 @@
+package argv
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The referee compares what we say of a command with what bash and dash really execute. Their PATH holds only a
+// program that writes down its own argument list, under the names that the generated commands use.
+
+// programs are names that no shell has built in. f and rm fail, the others succeed.
+var programs = []string{"a", "b", "f", "rm", "npm", "git", "sudo", "env", "timeout", "nohup", "nice", "time", "xargs", "find", "sh"}
+
+const printerScript = `#!%s
+out=$OUT/$$
+set -- "${0##*/}" "$@"
+printf '%%s\0' "$@" >"$out"
+case $1 in f|rm) exit 1;; esac
+`
+
+// referee runs commands in one shell.
+type referee struct {
+	shell, bin, work string
+}
+
+func newReferee(t testing.TB, shell string) referee {
+	t.Helper()
+	path, err := exec.LookPath(shell)
+	require.NoError(t, err, "the referee needs %s: install it, this test is never skipped", shell)
+	dash, err := exec.LookPath("dash")
+	require.NoError(t, err, "the referee needs dash: install it, this test is never skipped")
+	r := referee{shell: path, bin: t.TempDir(), work: t.TempDir()}
+	script := fmt.Sprintf(printerScript, dash)
+	for _, name := range programs {
+		require.NoError(t, os.WriteFile(filepath.Join(r.bin, name), []byte(script), 0o755))
+	}
+	return r
+}
+
+// run returns the argument lists that command executes.
+func (r referee) run(t testing.TB, command string) [][]string {
+	t.Helper()
+	out, err := os.MkdirTemp(r.work, "out")
+	require.NoError(t, err)
+	defer os.RemoveAll(out)
+	dir, err := os.MkdirTemp(r.work, "cwd")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.go"), nil, 0o600))
+
+	// The deadline only ends loops that never end by themselves; nothing is concluded from it.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, r.shell, "-c", command)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + r.bin, "OUT=" + out, "HOME=" + dir, "X=rm x", "Y=b", "E=", "LC_ALL=C.UTF-8"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	_, _ = cmd.Output() // also waits for background commands, which hold the pipe open
+
+	files, err := os.ReadDir(out)
+	require.NoError(t, err)
+	var ran [][]string
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(out, f.Name()))
+		require.NoError(t, err)
+		if len(data) > 0 {
+			ran = append(ran, strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"))
+		}
+	}
+	return ran
+}
+
+// exact is the pattern of one argument list.
+func exact(args []string) Pattern {
+	p := Pattern{text: quoteAll(args)}
+	for _, a := range args {
+		p.tokens = append(p.tokens, token{text: a})
+	}
+	return p
+}
+
+// everything allows whatever may be allowed at all.
+func everything(t testing.TB) []Pattern {
+	return compileAll(t, []string{"**", "! **", "time **", "! time **", "time -p **", "A=1 **", "A= **", "A=$X **", "A=1 A=1 **", "A=1", "A=$X", "A="})
+}
+
+func rounds(short int) int {
+	if os.Getenv("ASSENT_LONG") == "1" {
+		return short * 50
+	}
+	return short
+}
+
+// seed is fixed, so that a run can be repeated; ASSENT_SEED sets another.
+func seed(t testing.TB) uint64 {
+	t.Helper()
+	text := os.Getenv("ASSENT_SEED")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// TestReferee: an allowed command executes nothing but its segments, and whatever a command executes, a deny
+// pattern that names it does not let the command pass.
+func TestReferee(t *testing.T) {
+	allow := everything(t)
+	for _, shell := range []string{"bash", "dash"} {
+		t.Run(shell, func(t *testing.T) {
+			r := newReferee(t, shell)
+			rng := rand.New(rand.NewPCG(seed(t), 2))
+			allowed, executed := 0, 0
+			for range rounds(300) {
+				command := generate(rng)
+				c := Lex(command)
+				verdict := c.Match(Tables{Allow: allow})
+				ran := r.run(t, command)
+				if verdict.Outcome == Allow {
+					allowed++
+				}
+				for _, args := range ran {
+					executed++
+					p := exact(args)
+					got := c.Chain([]Pattern{p}, nil)
+					require.NotEqual(t, None, got.Outcome, "%s -c %q executes %q, which a deny pattern passes over\n%+v", shell, command, args, got)
+					if verdict.Outcome == Allow {
+						require.True(t, isSegment(c, p), "%s -c %q is allowed and executes %q\n%+v", shell, command, args, verdict)
+					}
+				}
+			}
+			t.Logf("%d commands allowed, %d argument lists executed", allowed, executed)
+			require.NotZero(t, allowed)
+			require.NotZero(t, executed)
+		})
+	}
+}
+
+// isSegment reports whether p names a segment of c as it stands, or as a shell may expand it.
+func isSegment(c Command, p Pattern) bool {
+	for _, s := range c.segments {
+		for first := range s.words {
+			if first > 0 && !s.words[first-1].spelled {
+				break
+			}
+			v := view{words: s.words[first:]}
+			if p.holds(v) || p.mayHold(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
