@@ -1,0 +1,175 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/tool"
+)
+
+type order struct {
+	ID     any            `json:"id,omitempty"`
+	Count  int8           `json:"count,omitempty"`
+	Blob   []byte         `json:"blob,omitempty"`
+	Mail   string         `json:"mail,omitempty" jsonschema:"format=email"`
+	Lines  []line         `json:"lines,omitempty"`
+	Labels map[string]any `json:"labels,omitempty"`
+	Strict strict         `json:"strict,omitempty"`
+}
+
+type line struct {
+	SKU  string   `json:"sku"`
+	Qty  uint     `json:"qty" jsonschema:"default=1"`
+	Tags []string `json:"tags,omitempty" jsonschema:"default=new,default=hot"`
+}
+
+type strict struct{ text string }
+
+func (s *strict) UnmarshalJSON(b []byte) error {
+	switch s.text = string(b); s.text {
+	case `"panic"`:
+		panic("cannot")
+	case `"good"`:
+		return nil
+	}
+	return errors.New("strict says no")
+}
+
+func runOrder(_ context.Context, _ *tool.Context, in order) (map[string]any, error) {
+	return map[string]any{"id": in.ID, "lines": in.Lines, "labels": in.Labels}, nil
+}
+
+func TestValidate(t *testing.T) {
+	d, err := tool.New("order", "d", runOrder)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name, input string
+		want        []tool.Issue
+	}{
+		{"fits", `{"count":1,"id":null}`, nil},
+		{"integers in any writing", `{"count":1.0,"lines":[{"sku":"a","qty":1e2}]}`, nil},
+		{"nothing", ``, []tool.Issue{{Message: "syntax error at byte 0: unexpected end, want a value"}}},
+		{"no object", `[]`, []tool.Issue{{Message: "arguments must be one JSON object"}}},
+		{"text of an object", `"{}"`, []tool.Issue{{Message: "arguments must be one JSON object"}}},
+		{"two objects", `{}{}`, []tool.Issue{{Message: "data after the value at byte 2"}}},
+		{"key twice", `{"labels":{"a":1,"a":2}}`, []tool.Issue{{Pointer: "/labels/a", Message: "duplicate key at byte 17"}}},
+		{"monstrous number", `{"id":1e999999999}`, []tool.Issue{{Pointer: "/id", Message: "number out of range at byte 6"}}},
+		{"every issue", `{"count":"1","mail":"x","lines":[{"sku":1,"qty":1},{"qty":1,"b/~":0}],"Count":1}`, []tool.Issue{
+			{Pointer: "/Count", Message: "is not a known property"},
+			{Pointer: "/count", Message: "got string, want integer"},
+			{Pointer: "/lines/0/sku", Message: "got number, want string"},
+			{Pointer: "/lines/1", Message: `lacks the required property "sku"`},
+			{Pointer: "/lines/1/b~1~0", Message: "is not a known property"},
+			{Pointer: "/mail", Message: "'x' is not valid email: missing @"},
+		}},
+		{"beyond the Go type", `{"count":300}`, []tool.Issue{{Pointer: "/count", Message: "number 300 does not fit int8"}}},
+		{"no base64", `{"blob":"?"}`, []tool.Issue{{Message: "illegal base64 data at input byte 0"}}},
+		{"own decoding", `{"strict":"bad"}`, []tool.Issue{{Message: "strict says no"}}},
+		{"own decoding panics", `{"strict":"panic"}`, []tool.Issue{{Message: "arguments cannot be read: cannot"}}},
+		{"own decoding agrees", `{"strict":"good"}`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, d.Validate(json.RawMessage(c.input)))
+			got := d.Invoke(t.Context(), nil, json.RawMessage(c.input))
+			if c.want == nil {
+				require.Equal(t, tool.OK, got.Code)
+				return
+			}
+			require.Equal(t, tool.InvalidArguments, got.Code)
+			require.Equal(t, c.want, got.Failure.Issues)
+		})
+	}
+}
+
+func TestDefaultsAndNumbers(t *testing.T) {
+	d, err := tool.New("order", "d", runOrder)
+	require.NoError(t, err)
+	got := d.Invoke(t.Context(), nil, json.RawMessage(`{"id":9007199254740993,"labels":{"n":1.50},"lines":[{"sku":"a"},{"sku":"b","qty":7,"tags":[]}]}`))
+	require.Equal(t, tool.OK, got.Code, "%v", got.Failure)
+	require.Equal(t, `{"id":9007199254740993,"labels":{"n":1.5},"lines":[{"sku":"a","qty":1,"tags":["new","hot"]},{"sku":"b","qty":7}]}`, string(got.Value))
+}
+
+func TestAlternatives(t *testing.T) {
+	v, err := tool.CompileSchema(json.RawMessage(`{"properties":{
+		"any":{"anyOf":[{"type":"string"},{"type":"object","required":["x"]}]},
+		"one":{"oneOf":[{"type":"string"},{"type":"null"}]},
+		"two":{"oneOf":[{"minimum":1},{"maximum":9}]},
+		"none":false}}`))
+	require.NoError(t, err)
+	require.Equal(t, []tool.Issue{
+		{Pointer: "/any", Message: "fits none of the alternatives of anyOf"},
+		{Pointer: "/any", Message: "got object, want string"},
+		{Pointer: "/any", Message: `lacks the required property "x"`},
+		{Pointer: "/none", Message: "is not allowed here"},
+		{Pointer: "/one", Message: "fits none of the alternatives of oneOf"},
+		{Pointer: "/one", Message: "got number, want null"},
+		{Pointer: "/one", Message: "got number, want string"},
+		{Pointer: "/two", Message: "fits more than one alternative of oneOf"},
+	}, v.Validate(json.RawMessage(`{"any":{},"one":1,"two":5,"none":1}`)))
+	require.Equal(t, []tool.Issue{{Message: "syntax error at byte 0: unexpected end, want a value"}}, v.Validate(nil))
+}
+
+func TestIssuesAreBounded(t *testing.T) {
+	v, err := tool.CompileSchema(json.RawMessage(`{"items":{"pattern":"^$"}}`))
+	require.NoError(t, err)
+	var list []string
+	for n := range 150 {
+		list = append(list, fmt.Sprint(n)+strings.Repeat("é", 1000))
+	}
+	value, err := json.Marshal(list)
+	require.NoError(t, err)
+	issues := v.Validate(value)
+	require.Len(t, issues, 101)
+	require.Equal(t, tool.Issue{Message: "and 50 more issues"}, issues[100])
+	require.Less(t, len(issues[0].Message), 600)
+}
+
+func TestFromPair(t *testing.T) {
+	even := func(input json.RawMessage) error {
+		var in struct{ N, M int }
+		if err := json.Unmarshal(input, &in); err != nil {
+			return err
+		}
+		var errs []error
+		if in.N%2 != 0 {
+			errs = append(errs, errors.New("n is odd"))
+		}
+		if in.M%2 != 0 {
+			errs = append(errs, errors.New("m is odd"))
+		}
+		return errors.Join(errs...)
+	}
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"m":{"type":"integer"}}}`)
+	d, err := tool.FromPair("even", "d", schema, even, echo)
+	require.NoError(t, err)
+	require.Nil(t, d.Validate(json.RawMessage(`{"n":2}`)))
+	require.Equal(t, []tool.Issue{{Message: "n is odd"}, {Message: "m is odd"}}, d.Validate(json.RawMessage(`{"n":1,"m":3}`)))
+	require.Equal(t, []tool.Issue{{Pointer: "/n", Message: "got string, want integer"}}, d.Validate(json.RawMessage(`{"n":"1"}`)))
+
+	v, err := tool.CompileSchema(schema)
+	require.NoError(t, err)
+	require.Equal(t, []tool.Issue{{Message: "n is odd"}}, v.With(even).Validate(json.RawMessage(`{"n":1}`)))
+	require.Nil(t, v.Validate(json.RawMessage(`{"n":1}`)), "With returns another validator")
+
+	broken, err := tool.FromPair("b", "d", schema, func(json.RawMessage) error { panic("oops") }, echo)
+	require.NoError(t, err)
+	require.Equal(t, []tool.Issue{{Message: "arguments cannot be read: oops"}}, broken.Validate(json.RawMessage(`{}`)))
+	require.Equal(t, tool.InvalidArguments, broken.Invoke(t.Context(), nil, json.RawMessage(`{}`)).Code)
+}
+
+type noErrors struct{}
+
+func (noErrors) Error() string   { return "nothing joined" }
+func (noErrors) Unwrap() []error { return nil }
+
+func TestAnErrorIsNeverLost(t *testing.T) {
+	d, err := tool.FromPair("a", "d", json.RawMessage(`{"type":"object"}`), func(json.RawMessage) error { return noErrors{} }, echo)
+	require.NoError(t, err)
+	require.Equal(t, []tool.Issue{{Message: "nothing joined"}}, d.Validate(json.RawMessage(`{}`)))
+}
