@@ -146,3 +146,13 @@ type SpaceError struct {
 func (e *SpaceError) Error() string {
 	return fmt.Sprintf("no room for a worktree: %d bytes free, %d wanted", e.Free, e.Min)
 }
+
+// ChangingError reports a collect that was given up because something goes on writing to the tree.
+type ChangingError struct {
+	// Path is the file or folder that did not hold still.
+	Path string
+}
+
+func (e *ChangingError) Error() string {
+	return fmt.Sprintf("%q keeps changing while it is read", e.Path)
+}

@@ -86,6 +86,7 @@ func (d *Driver) make(ctx context.Context, id string, who worktree.Identity, at 
 		// The record goes last: if this fails, the next acquire or sweep finds it and tries again.
 		return fail(errors.Join(fmt.Errorf("acquire %q: %w", id, err), d.undo(id, r)))
 	}
+	d.flush(id, r)
 	return r.lease(id, d.treeDir(id)), nil
 }
 

@@ -11,9 +11,10 @@ import (
 	"github.com/assent-dev/assent/fault"
 )
 
-// marker lies in the admin folder of a tree and says whose it is.
+// marker lies in the admin folder of a tree and says whose it is. It names the root by its id and not by its
+// path, because two machines may see one repository and have roots of the same path.
 type marker struct {
-	Root  string `json:"root"`
+	Host  string `json:"host"`
 	ID    string `json:"id"`
 	Nonce string `json:"nonce"`
 }
@@ -34,7 +35,7 @@ func (d *Driver) makeAdmin(id string, r *record) error {
 		return err
 	}
 	d.step("admin-aside")
-	mark, err := json.Marshal(marker{d.root, id, r.Nonce})
+	mark, err := json.Marshal(marker{d.hostID, id, r.Nonce})
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func readMarker(admin string) *marker {
 // since an agent can remove that, by the tree that it points to.
 func (d *Driver) ownsAdmin(id string, r *record) bool {
 	if m := readMarker(r.Admin); m != nil {
-		return *m == marker{d.root, id, r.Nonce}
+		return *m == marker{d.hostID, id, r.Nonce}
 	}
 	to, err := readLink(filepath.Join(r.Admin, "gitdir"), "")
 	return err == nil && to == filepath.Join(d.treeDir(id), ".git")

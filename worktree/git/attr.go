@@ -1,7 +1,12 @@
 package git
 
 import (
+	"errors"
+	"fmt"
+	"path"
 	"strings"
+
+	"github.com/assent-dev/assent/worktree"
 )
 
 // attrValue is what an attribute file says: set, unset, unspecified again, or a text.
@@ -133,22 +138,48 @@ type attributes struct {
 	macros       map[string]attrRule
 }
 
-func newAttributes(s settings) *attributes {
+// newAttributes starts with the rules that lie outside the tree. Any rule that asks for a program or an encoding
+// table is refused with a *worktree.NeedsGitError, whether a file matches it or not: the agent may make one that does.
+func newAttributes(s settings) (*attributes, error) {
 	a := &attributes{files: map[string][]attrRule{}, macros: map[string]attrRule{}}
 	a.define(parseAttributes("[attr]binary -diff -merge -text", "", true))
 	a.config = parseAttributes(s.Attributes, "", true)
 	a.define(a.config)
 	a.info = parseAttributes(s.InfoAttributes, "", true)
-	return a
+	return a, errors.Join(refuseRules(a.config, "core.attributesFile"), refuseRules(a.info, "info/attributes"))
 }
 
 // add takes the .gitattributes of a folder. The top folder must come first, and finish after it.
-func (a *attributes) add(dir, text string) {
+func (a *attributes) add(dir, text string) error {
 	rules := parseAttributes(text, dir, dir == "")
 	if dir == "" {
 		a.define(rules)
 	}
 	a.files[dir] = rules
+	return refuseRules(rules, path.Join(dir, ".gitattributes"))
+}
+
+// refuseRules refuses what git does with programs, tables or keyword expansion.
+func refuseRules(rules []attrRule, file string) error {
+	for _, r := range rules {
+		for i, name := range r.names {
+			v := r.value[i]
+			reason := ""
+			switch {
+			case name == "filter" && v.kind == attrText:
+				reason = fmt.Sprintf("filter driver %q", v.text)
+			case name == "ident" && v.kind == attrSet:
+				reason = "ident attribute"
+			case name == "working-tree-encoding" && v.kind == attrText && v.text != "" &&
+				!strings.EqualFold(v.text, "utf-8") && !strings.EqualFold(v.text, "utf8"):
+				reason = fmt.Sprintf("working-tree-encoding %q", v.text)
+			default:
+				continue
+			}
+			return &worktree.NeedsGitError{Reason: reason + " in " + file}
+		}
+	}
+	return nil
 }
 
 // finish lets the macros of info/attributes override those of the tree; call it after the top folder was added.
@@ -167,20 +198,20 @@ func (a *attributes) empty() bool { return len(a.files) == 0 && len(a.info) == 0
 
 // of returns the attributes of a file. The first rule that speaks of an attribute counts, asked from the last
 // line of the nearest source to the first line of the farthest.
-func (a *attributes) of(path string) map[string]attrValue {
+func (a *attributes) of(file string) map[string]attrValue {
 	got := map[string]attrValue{}
-	a.apply(got, a.info, path)
-	for dir := path; dir != ""; {
+	a.apply(got, a.info, file)
+	for dir := file; dir != ""; {
 		dir = dir[:max(strings.LastIndexByte(dir, '/'), 0)]
-		a.apply(got, a.files[dir], path)
+		a.apply(got, a.files[dir], file)
 	}
-	a.apply(got, a.config, path)
+	a.apply(got, a.config, file)
 	return got
 }
 
-func (a *attributes) apply(got map[string]attrValue, rules []attrRule, path string) {
+func (a *attributes) apply(got map[string]attrValue, rules []attrRule, file string) {
 	for i := len(rules) - 1; i >= 0; i-- {
-		if rules[i].macro == "" && rules[i].match(path, false) {
+		if rules[i].macro == "" && rules[i].match(file, false) {
 			a.fill(got, rules[i])
 		}
 	}

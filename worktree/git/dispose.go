@@ -85,8 +85,8 @@ func (d *Driver) removeTree(id string, r *record) error {
 	}
 	d.step("tree-renamed-out")
 	d.janitor.Go(func() {
-		d.sweepMu.Lock()
-		defer d.sweepMu.Unlock()
+		d.deleting.Lock()
+		defer d.deleting.Unlock()
 		// What cannot be deleted now stays in the trash, where Sweep reports it.
 		_ = deleteAll(trash)
 	})

@@ -47,8 +47,9 @@ type Driver struct {
 	// step is called with the name of each step that leaves something on disk; tests die there.
 	step func(name string)
 
-	janitor sync.WaitGroup
-	sweepMu sync.Mutex
+	// janitor counts what goes on behind a call's back, one deletion and one flush at a time.
+	janitor            sync.WaitGroup
+	deleting, flushing sync.Mutex
 }
 
 var _ worktree.Provider = (*Driver)(nil)
@@ -95,8 +96,8 @@ func New(c Config) (*Driver, error) {
 // host id can only be reached by workers that share the root. 16 hex digits.
 func (d *Driver) HostID() (string, error) { return d.hostID, nil }
 
-// Close waits until the trees that Dispose renamed away are deleted. A process that ends without it leaves the
-// rest to Sweep.
+// Close waits until new trees are flushed to disk and the trees that Dispose renamed away are deleted. A process
+// that ends without it leaves the rest to Sweep.
 func (d *Driver) Close() error {
 	d.janitor.Wait()
 	return nil

@@ -1,12 +1,6 @@
 package git
 
-import (
-	"bytes"
-	"fmt"
-	"strings"
-
-	"github.com/assent-dev/assent/worktree"
-)
+import "bytes"
 
 // conversion says what happens to the line ends of a file between its blob and the disk. The names are git's.
 type conversion int
@@ -23,21 +17,16 @@ const (
 // auto reports that the content has a say.
 func (c conversion) auto() bool { return c == convAuto || c == convAutoCRLF }
 
-// convert returns the conversion of a path with attributes got. What needs a program or an encoding table is
-// refused with a *worktree.NeedsGitError.
-func (s settings) convert(path string, got map[string]attrValue) (conversion, error) {
-	needs := func(format string, args ...any) (conversion, error) {
-		return 0, &worktree.NeedsGitError{Reason: fmt.Sprintf(format, args...) + fmt.Sprintf(" on %q", path)}
+// convert returns the conversion of a path.
+func (s settings) convert(a *attributes, path string) conversion {
+	if a.empty() {
+		return s.decide(nil)
 	}
-	if v := got["filter"]; v.kind == attrText {
-		return needs("filter driver %q", v.text)
-	}
-	if got["ident"].kind == attrSet {
-		return needs("ident attribute")
-	}
-	if v := got["working-tree-encoding"]; v.kind == attrText && v.text != "" && !strings.EqualFold(v.text, "utf-8") && !strings.EqualFold(v.text, "utf8") {
-		return needs("working-tree-encoding %q", v.text)
-	}
+	return s.decide(a.of(path))
+}
+
+// decide returns the conversion of a file with attributes got, by git's rules and in git's order.
+func (s settings) decide(got map[string]attrValue) conversion {
 	c := textAttr(got["text"])
 	if c == convUndefined {
 		c = textAttr(got["crlf"])
@@ -46,29 +35,29 @@ func (s settings) convert(path string, got map[string]attrValue) (conversion, er
 	isLF, isCRLF := eol.kind == attrText && eol.text == "lf", eol.kind == attrText && eol.text == "crlf"
 	switch {
 	case c == convNone:
-		return convNone, nil
+		return convNone
 	case c == convAuto && isLF:
-		return convAuto, nil
+		return convAuto
 	case c == convAuto && isCRLF:
-		return convAutoCRLF, nil
+		return convAutoCRLF
 	case isLF:
-		return convText, nil
+		return convText
 	case isCRLF:
-		return convTextCRLF, nil
+		return convTextCRLF
 	case c == convTextOnly:
-		return convText, nil
+		return convText
 	case c == convText && s.crlf():
-		return convTextCRLF, nil
+		return convTextCRLF
 	case c == convAuto && s.crlf():
-		return convAutoCRLF, nil
+		return convAutoCRLF
 	case c == convUndefined && s.AutoCRLF == "true":
-		return convAutoCRLF, nil
+		return convAutoCRLF
 	case c == convUndefined && s.AutoCRLF == "input":
-		return convAuto, nil
+		return convAuto
 	case c == convUndefined:
-		return convNone, nil
+		return convNone
 	}
-	return c, nil
+	return c
 }
 
 // convTextOnly is `text=input` of old attribute files, before eol is looked at.

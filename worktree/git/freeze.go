@@ -83,6 +83,8 @@ func (d *Driver) flushed(id string, r *record) bool {
 func (d *Driver) flush(id string, r *record) {
 	nonce := r.Nonce
 	d.janitor.Go(func() {
+		d.flushing.Lock()
+		defer d.flushing.Unlock()
 		if syncTree(d.treeDir(id)) == nil {
 			// Without the mark the tree is given up after a restart, which is the safe side.
 			_ = replaceSynced(filepath.Join(d.stateDir(id), flushedMark), []byte(nonce))

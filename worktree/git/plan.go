@@ -53,8 +53,11 @@ type plan struct {
 // planTree reads the trees of a commit and decides each file's conversion. What the driver refuses to check out
 // is refused here: *worktree.NeedsGitError.
 func (h *host) planTree(ctx context.Context, commit, tree plumbing.Hash) (*plan, error) {
-	p := &planner{ctx: ctx, host: h, attrs: newAttributes(h.settings),
-		plan: &plan{commit: commit, tree: tree, settings: h.settings}}
+	attrs, err := newAttributes(h.settings)
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{ctx: ctx, host: h, attrs: attrs, plan: &plan{commit: commit, tree: tree, settings: h.settings}}
 	if _, err := p.walk("", "", tree, 0); err != nil {
 		return nil, err
 	}
@@ -106,9 +109,7 @@ func (p *planner) walk(dir, name string, id plumbing.Hash, depth int) (int, erro
 		}
 		e.path = path
 		if e.mode == modeFile || e.mode == modeExec {
-			if e.conv, err = p.settings.convertPath(p.attrs, path); err != nil {
-				return 0, err
-			}
+			e.conv = p.settings.convert(p.attrs, path)
 		}
 		p.entries = append(p.entries, e)
 		count++
@@ -127,20 +128,14 @@ func (p *planner) readAttributes(dir string, list []entry) error {
 		if err != nil {
 			return err
 		}
-		p.attrs.add(dir, string(text))
+		if err := p.attrs.add(dir, string(text)); err != nil {
+			return err
+		}
 	}
 	if dir == "" {
 		p.attrs.finish()
 	}
 	return nil
-}
-
-// convertPath is convert with the attributes looked up.
-func (s settings) convertPath(a *attributes, path string) (conversion, error) {
-	if a.empty() {
-		return s.convert(path, nil)
-	}
-	return s.convert(path, a.of(path))
 }
 
 // parseTree reads a tree object: modes that git would not write and names that git would not check out are errors.

@@ -1,0 +1,211 @@
+package git
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/assent-dev/assent/worktree"
+)
+
+// maxTextDiff is the size in bytes from which a file is treated as binary and streamed.
+const maxTextDiff = 16 << 20
+
+// side is one half of a change: a mode, an id and a way to the content.
+type side struct {
+	mode uint32
+	id   plumbing.Hash
+	size int64
+	// load returns the content; copy streams it.
+	load func() ([]byte, error)
+	copy func(io.Writer) error
+}
+
+// patchWriter writes a patch that git can apply: full ids, quoted names, no renames.
+type patchWriter struct {
+	out bytes.Buffer
+	// old and new give the two sides of a path.
+	old, new func(e *entry) (side, error)
+}
+
+// write appends all changes, deletes first, so that a path is free before something else takes its name, and
+// returns the manifest.
+func (w *patchWriter) write(changes []change) ([]worktree.File, error) {
+	files := map[string]*worktree.File{}
+	for _, c := range changes {
+		if c.new == nil || c.typeChanged() {
+			f, err := w.one(change{path: c.path, old: c.old})
+			if err != nil {
+				return nil, err
+			}
+			files[c.path] = f
+		}
+	}
+	for _, c := range changes {
+		if c.new == nil {
+			continue
+		}
+		retyped := c.typeChanged()
+		if retyped {
+			c.old = nil
+		}
+		f, err := w.one(c)
+		if err != nil {
+			return nil, err
+		}
+		if retyped {
+			was := files[c.path]
+			f.Status = "type-changed"
+			f.Deletions = was.Deletions
+			f.Binary = f.Binary || was.Binary
+		}
+		files[c.path] = f
+	}
+	return manifest(changes, files), nil
+}
+
+// manifest lists the files in order and joins a delete and an add of the same content to a rename.
+func manifest(changes []change, files map[string]*worktree.File) []worktree.File {
+	empty := blobID(nil)
+	deleted := map[plumbing.Hash][]change{}
+	for _, c := range changes {
+		if c.new == nil && c.old.id != empty {
+			deleted[c.old.id] = append(deleted[c.old.id], c)
+		}
+	}
+	from := map[string]string{}
+	moved := map[string]bool{}
+	for _, c := range changes {
+		if c.old != nil || len(deleted[c.new.id]) == 0 {
+			continue
+		}
+		list := deleted[c.new.id]
+		best := 0
+		for i, d := range list {
+			if path.Base(d.path) == path.Base(c.path) {
+				best = i
+				break
+			}
+		}
+		if list[best].old.mode&0o170000 != c.new.mode&0o170000 {
+			continue
+		}
+		from[c.path], moved[list[best].path] = list[best].path, true
+		deleted[c.new.id] = append(list[:best:best], list[best+1:]...)
+	}
+	var out []worktree.File
+	for _, c := range changes {
+		if moved[c.path] {
+			continue
+		}
+		f := *files[c.path]
+		if old, ok := from[c.path]; ok {
+			f.Status, f.From, f.Insertions, f.Deletions = "renamed", old, 0, 0
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// one appends one change.
+func (w *patchWriter) one(c change) (*worktree.File, error) {
+	var old, new side
+	var err error
+	if c.old != nil {
+		if old, err = w.old(c.old); err != nil {
+			return nil, err
+		}
+	}
+	if c.new != nil {
+		if new, err = w.new(c.new); err != nil {
+			return nil, err
+		}
+	}
+	f := &worktree.File{Path: c.path, Status: "modified"}
+	fmt.Fprintf(&w.out, "diff --git %s %s\n", quote("a/", c.path), quote("b/", c.path))
+	mode := ""
+	switch {
+	case c.old == nil:
+		f.Status = "added"
+		fmt.Fprintf(&w.out, "new file mode %06o\n", new.mode)
+	case c.new == nil:
+		f.Status = "deleted"
+		fmt.Fprintf(&w.out, "deleted file mode %06o\n", old.mode)
+	case old.mode != new.mode:
+		fmt.Fprintf(&w.out, "old mode %06o\nnew mode %06o\n", old.mode, new.mode)
+	default:
+		mode = fmt.Sprintf(" %06o", new.mode)
+	}
+	if old.id == new.id {
+		return f, nil
+	}
+	fmt.Fprintf(&w.out, "index %s..%s%s\n", old.id, new.id, mode)
+	return f, w.body(c, old, new, f)
+}
+
+// body appends the content of a change.
+func (w *patchWriter) body(c change, old, new side, f *worktree.File) error {
+	if old.size > maxTextDiff || new.size > maxTextDiff {
+		return w.binary(old, new, f)
+	}
+	var a, b []byte
+	var err error
+	if c.old != nil {
+		if a, err = old.load(); err != nil {
+			return err
+		}
+	}
+	if c.new != nil {
+		if b, err = new.load(); err != nil {
+			return err
+		}
+	}
+	if bytes.IndexByte(a, 0) >= 0 || bytes.IndexByte(b, 0) >= 0 {
+		old.copy = func(to io.Writer) error { _, err := to.Write(a); return err }
+		new.copy = func(to io.Writer) error { _, err := to.Write(b); return err }
+		old.size, new.size = int64(len(a)), int64(len(b))
+		return w.binary(old, new, f)
+	}
+	d := diffLines(a, b)
+	f.Insertions, f.Deletions = d.counts()
+	if f.Insertions+f.Deletions == 0 {
+		return nil // an empty file comes or goes: the head says it all
+	}
+	from, to := quote("a/", c.path), quote("b/", c.path)
+	if c.old == nil {
+		from = "/dev/null"
+	}
+	if c.new == nil {
+		to = "/dev/null"
+	}
+	fmt.Fprintf(&w.out, "--- %s\n+++ %s\n", endName(from), endName(to))
+	w.out.Write(d.hunks(w.out.AvailableBuffer()))
+	return nil
+}
+
+// endName ends a name that holds a space with a tab, or a reader would take the rest for a date.
+func endName(name string) string {
+	if strings.Contains(name, " ") {
+		return name + "\t"
+	}
+	return name
+}
+
+// binary appends the whole content, of both sides, so that the patch can be taken back too.
+func (w *patchWriter) binary(old, new side, f *worktree.File) error {
+	f.Binary = true
+	w.out.WriteString("GIT binary patch\n")
+	for _, s := range []side{new, old} {
+		if s.copy == nil {
+			s.copy = func(io.Writer) error { return nil }
+		}
+		if err := writeLiteral(&w.out, s.size, s.copy); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Sweep finishes what crashed workers left: trees that were half made or half removed, admin folders whose
+// record was lost, and the trash. It returns the ids of what it finished. It goes by marker and lock only: what a
+// living worker holds is passed over, and a tree that was given out is never touched. A failure at one tree does
+// not keep it from the others.
+func (d *Driver) Sweep(ctx context.Context) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.root, "state"))
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	var done []string
+	var errs []error
+	note := func(id string, finished bool, err error) {
+		if finished {
+			done = append(done, id)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sweep %q: %w", id, err))
+		}
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return done, errors.Join(append(errs, err)...)
+		}
+		if id := e.Name(); safeID(id) {
+			finished, err := d.sweepOne(id)
+			note(id, finished, err)
+		}
+	}
+	for _, name := range d.repoNames() {
+		d.sweepHost(name, note)
+	}
+	errs = append(errs, d.sweepTrash(ctx))
+	return done, errors.Join(errs...)
+}
+
+// sweepOne finishes the work that a record says was under way, unless somebody is at it.
+func (d *Driver) sweepOne(id string) (bool, error) {
+	unlock, err := tryLockFile(filepath.Join(d.stateDir(id), "lock"))
+	if unlock == nil || err != nil {
+		return false, err
+	}
+	defer unlock()
+	r, err := d.load(id)
+	if err != nil || r == nil {
+		return false, err
+	}
+	switch r.State {
+	case stateMaking:
+		return true, d.undo(id, r)
+	case stateDisposing:
+		return true, d.remove(id, r, r.Why)
+	}
+	return false, nil
+}
+
+// sweepHost removes the admin folders that carry this root's marker and have no record any more.
+func (d *Driver) sweepHost(name string, note func(id string, finished bool, err error)) {
+	h := &host{}
+	var err error
+	if h.path, err = filepath.EvalSymlinks(d.repos[name]); err != nil || h.locate() != nil {
+		return // not there now; its agents are told so at Resolve
+	}
+	for _, dir := range []string{filepath.Join(h.common, "worktrees"), h.common} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			id := e.Name()
+			if dir == h.common {
+				var aside bool
+				if id, aside = strings.CutPrefix(id, asideName); !aside {
+					continue
+				}
+			}
+			m := readMarker(filepath.Join(dir, e.Name()))
+			if m == nil || m.Host != d.hostID || m.ID != id || !safeID(id) {
+				continue
+			}
+			finished, err := d.sweepOrphan(h, m)
+			note(id, finished, err)
+		}
+	}
+}
+
+func (d *Driver) sweepOrphan(h *host, m *marker) (bool, error) {
+	if err := os.MkdirAll(d.stateDir(m.ID), 0o700); err != nil {
+		return false, err
+	}
+	unlock, err := tryLockFile(filepath.Join(d.stateDir(m.ID), "lock"))
+	if unlock == nil || err != nil {
+		return false, err
+	}
+	defer unlock()
+	if r, err := d.load(m.ID); err != nil || r != nil {
+		return false, err
+	}
+	r := &record{Nonce: m.Nonce, Common: h.common, Admin: filepath.Join(h.common, "worktrees", m.ID)}
+	return true, d.removeAdmin(m.ID, r)
+}
+
+// sweepTrash deletes what was renamed away and not deleted.
+func (d *Driver) sweepTrash(ctx context.Context) error {
+	trash := filepath.Join(d.root, "trash")
+	entries, err := os.ReadDir(trash)
+	if err != nil {
+		return fmt.Errorf("sweep trash: %w", err)
+	}
+	d.deleting.Lock()
+	defer d.deleting.Unlock()
+	var errs []error
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := deleteAll(filepath.Join(trash, e.Name())); err != nil {
+			errs = append(errs, fmt.Errorf("sweep trash: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
