@@ -37,10 +37,7 @@ func FuzzScopes(f *testing.F) {
 			m.check()
 			steps = steps[2:]
 		}
-		m.p.Close()
-		for _, s := range m.scopes {
-			m.forget(s)
-		}
+		m.close()
 		m.check()
 	})
 }
@@ -71,11 +68,16 @@ func (m *model) step(action, arg byte) {
 		if arg%8 != 0 {
 			return
 		}
-		m.p.Close()
-		m.closed = true
-		for i := len(m.scopes) - 1; i >= 0; i-- {
-			m.forget(m.scopes[i])
-		}
+		m.close()
+	}
+}
+
+// close closes the pipeline: the youngest scope goes first.
+func (m *model) close() {
+	m.p.Close()
+	m.closed = true
+	for _, s := range slices.Backward(m.scopes) {
+		m.forget(s)
 	}
 }
 

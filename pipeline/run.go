@@ -22,7 +22,8 @@ var codes = []tool.Code{
 // round body, the post-execute listeners, the observers. body gets the context that the wrappers made; its
 // panic is TOOL_ERROR. Run never panics and its Result always has a code of the closed list and a valid value;
 // ABORTED, which only the cancellation of ctx brings about, says whether the body had started. A body
-// that succeeds in spite of the cancellation has succeeded. FinalInput is set when call.Modified is. The activity that runs tools calls it.
+// that succeeds in spite of the cancellation has succeeded. FinalInput is set when call.Modified is. The
+// activity that runs tools calls it.
 func (p *Pipeline) Run(ctx context.Context, call Call, required []string, body func(context.Context) tool.Result) tool.Result {
 	return p.run(ctx, p.live.Load(), call, required, body)
 }

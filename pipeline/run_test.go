@@ -274,7 +274,9 @@ func TestObserversAreContained(t *testing.T) {
 
 func TestObserveAlone(t *testing.T) {
 	p := quiet()
+	assert.False(t, p.HasObservers())
 	codes := watch(t, p)
+	assert.True(t, p.HasObservers())
 	p.Observe(t.Context(), call{Name: "t"}, tool.Fail(tool.Skipped, "m"))
 	assert.Equal(t, []tool.Code{tool.Skipped}, *codes)
 }
