@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
+	sdkworker "go.temporal.io/sdk/worker"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/internal/devserver/devservertest"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/model/scripted"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
+)
+
+// Patience is for conditions that a healthy machine meets in a moment.
+const (
+	patience = 90 * time.Second
+	tick     = 20 * time.Millisecond
+)
+
+var grantKey = protocol.GrantKey{ID: "k1", Secret: []byte("0123456789abcdef0123456789abcdef")}
+
+// world is one agent's surroundings: a queue of its own on a real server, and a file in which effects are counted.
+type world struct {
+	t       *testing.T
+	c       client.Client
+	queue   string
+	effects string
+	blobs   *blob.Dir
+	id      string
+}
+
+// setup says what the worker of a world knows. It is plain data, so that a worker can be a process of its own.
+type setup struct {
+	Script string            `json:"script"`
+	Deny   []permission.Rule `json:"deny,omitempty"`
+	Preset permission.Preset `json:"preset,omitempty"`
+	Limits protocol.Limits   `json:"limits"`
+	Keys   bool              `json:"keys"`
+	Extra  map[string]string `json:"extra,omitempty"`
+}
+
+func logger() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func dial(t testing.TB, address string) client.Client {
+	c, err := client.Dial(client.Options{HostPort: address, Logger: sdklog.NewStructuredLogger(logger())})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func newWorld(t *testing.T) *world {
+	return newWorldAt(t, dial(t, devservertest.Server(t).Address()), t.TempDir())
+}
+
+func newWorldAt(t *testing.T, c client.Client, dir string) *world {
+	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) + fmt.Sprintf("-%d", time.Now().UnixNano())
+	store, err := blob.NewDir(filepath.Join(dir, "blobs"))
+	require.NoError(t, err)
+	return &world{t: t, c: c, queue: name, id: name, effects: filepath.Join(dir, "effects"), blobs: store}
+}
+
+type noteIn struct {
+	Text string `json:"text"`
+}
+
+// note has an effect that is counted; write and execute risk, so it is never repeated silently.
+func noteTool(name, effects string, risk tool.Risk) *tool.Def {
+	return tool.MustNew(name, "Appends a line to a file.", func(_ context.Context, c *tool.Context, in noteIn) (map[string]any, error) {
+		f, err := os.OpenFile(effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		_, err = fmt.Fprintf(f, "%s %s\n", name, in.Text)
+		return map[string]any{"noted": in.Text, "call": c.CallID}, err
+	}, risk)
+}
+
+// bigIn asks for a result of so many bytes.
+type bigIn struct {
+	Bytes int `json:"bytes"`
+}
+
+func bigTool() *tool.Def {
+	return tool.MustNew("big", "Returns many bytes.", func(_ context.Context, _ *tool.Context, in bigIn) (string, error) {
+		return strings.Repeat("x", in.Bytes), nil
+	}, tool.Read)
+}
+
+// plugin makes the engine of a worker.
+func plugin(s setup, c client.Client, effects string, store blob.Store) (*worker.Plugin, error) {
+	script, err := scripted.Parse("script.yaml", []byte(s.Script))
+	if err != nil {
+		return nil, err
+	}
+	cfg := worker.Config{
+		Models: map[string]model.Model{"scripted": scripted.Set{"s": script}},
+		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"scripted:s"}, Limits: s.Limits,
+			Tools: []string{"look", "note", "run", "big"}, Permissions: permission.Layer{Preset: s.Preset}}},
+		Permissions: permission.Layer{Deny: s.Deny},
+		Tools: []*tool.Def{noteTool("look", effects, tool.Read), noteTool("note", effects, tool.Write),
+			noteTool("run", effects, tool.Execute), bigTool()},
+		Blobs: store, Client: c, DecideTimeout: 20 * time.Second, Log: logger(),
+	}
+	if s.Keys {
+		cfg.GrantKeys = []protocol.GrantKey{grantKey}
+	}
+	return worker.New(cfg)
+}
+
+// work starts a worker in this process; it stops with the test.
+func (w *world) work(s setup) sdkworker.Worker {
+	w.t.Helper()
+	p, err := plugin(s, w.c, w.effects, w.blobs)
+	require.NoError(w.t, err)
+	return w.workWith(p)
+}
+
+func (w *world) workWith(p *worker.Plugin) sdkworker.Worker {
+	wk := sdkworker.New(w.c, w.queue, sdkworker.Options{Plugins: []sdkworker.Plugin{p}})
+	require.NoError(w.t, wk.Start())
+	w.t.Cleanup(wk.Stop)
+	return wk
+}
+
+func (w *world) start(in protocol.AgentInput) client.WorkflowRun {
+	w.t.Helper()
+	if in.AgentType == "" {
+		in.AgentType = "p"
+	}
+	if in.Prompt == "" {
+		in.Prompt = "go"
+	}
+	run, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue}, protocol.WorkflowAgent, in)
+	require.NoError(w.t, err)
+	return run
+}
+
+func (w *world) result() protocol.AgentResult {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var res protocol.AgentResult
+	require.NoError(w.t, w.c.GetWorkflow(ctx, w.id, "").Get(ctx, &res))
+	return res
+}
+
+func (w *world) list() (approval.List, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var l approval.List
+	v, err := w.c.QueryWorkflow(ctx, w.id, "", protocol.QueryApprovals)
+	if err != nil {
+		return l, err
+	}
+	return l, v.Get(&l)
+}
+
+// pending waits until exactly n questions are open.
+func (w *world) pending(n int) []approval.Approval {
+	w.t.Helper()
+	var l approval.List
+	require.Eventually(w.t, func() bool {
+		var err error
+		l, err = w.list()
+		return err == nil && len(l.Pending) == n
+	}, patience, tick)
+	return l.Pending
+}
+
+// send signals raw JSON, as the temporal command does.
+func (w *world) send(raw string) {
+	w.t.Helper()
+	payload := converter.NewRawValue(&commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(raw)})
+	require.NoError(w.t, w.c.SignalWorkflow(context.Background(), w.id, "", protocol.SignalApproval, payload))
+}
+
+func (w *world) answer(key string, choice approval.Choice) {
+	w.t.Helper()
+	b, err := json.Marshal(approval.Resolution{Key: key, Decision: choice, By: "alice", Reason: "because"})
+	require.NoError(w.t, err)
+	w.send(string(b))
+}
+
+// ran returns the lines that tools wrote.
+func (w *world) ran() []string {
+	w.t.Helper()
+	b, err := os.ReadFile(w.effects)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(w.t, err)
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+func (w *world) history() []*historypb.HistoryEvent {
+	w.t.Helper()
+	it := w.c.GetWorkflowHistory(context.Background(), w.id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	var out []*historypb.HistoryEvent
+	for it.HasNext() {
+		e, err := it.Next()
+		require.NoError(w.t, err)
+		out = append(out, e)
+	}
+	return out
+}
+
+// results are what the model was given, in order.
+func (w *world) codes(res protocol.AgentResult) []string {
+	w.t.Helper()
+	var out []string
+	for _, r := range w.results(res) {
+		s := string(r.Result.Code)
+		if f := r.Result.Failure; f != nil && f.Reason != "" {
+			s += "/" + string(f.Reason)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (w *world) results(res protocol.AgentResult) []model.ToolResult {
+	w.t.Helper()
+	msgs, err := activities.ReadTranscript(context.Background(), w.blobs, res.Transcript)
+	require.NoError(w.t, err)
+	var out []model.ToolResult
+	for _, m := range msgs {
+		out = append(out, m.Results...)
+	}
+	return out
+}

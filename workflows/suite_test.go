@@ -1,0 +1,229 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/model/scripted"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/workflows"
+)
+
+// bench is one agent in the time-skipping environment, with real activities behind the real gate.
+type bench struct {
+	t    *testing.T
+	env  *testsuite.TestWorkflowEnvironment
+	blob blob.Store
+	// ran records the inputs with which tools really ran.
+	ran map[string][]string
+}
+
+type setup struct {
+	script  string
+	profile config.Profile
+	engine  permission.Layer
+	plugins []pipeline.Plugin
+	tools   []*tool.Def
+}
+
+type pathIn struct {
+	Path string `json:"path"`
+}
+
+func newBench(t *testing.T, s setup) *bench {
+	t.Helper()
+	b := &bench{t: t, ran: map[string][]string{}}
+	var suite testsuite.WorkflowTestSuite
+	b.env = suite.NewTestWorkflowEnvironment()
+	store, err := blob.NewDir(t.TempDir())
+	require.NoError(t, err)
+	b.blob = store
+	script, err := scripted.Parse("script.yaml", []byte(s.script))
+	require.NoError(t, err)
+	pipe := pipeline.New(pipeline.Config{})
+	_, err = pipe.Mount(pipeline.Readonly())
+	require.NoError(t, err)
+	tools := append(s.tools, b.tool("look", tool.Read), b.tool("change", tool.Write), b.tool("run", tool.Execute))
+	_, err = pipe.Mount(pipeline.PluginFunc("tools", func(sc *pipeline.Scope) error {
+		for _, d := range tools {
+			if err := sc.Tool(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, err)
+	for _, p := range s.plugins {
+		_, err = pipe.Mount(p)
+		require.NoError(t, err)
+	}
+	s.profile.Name = "p"
+	s.profile.Models = []string{"scripted:s"}
+	if s.profile.Tools == nil {
+		for _, d := range tools {
+			s.profile.Tools = append(s.profile.Tools, d.Name())
+		}
+	}
+	engine, err := activities.New(activities.Config{
+		Pipeline: pipe, Models: map[string]model.Model{"scripted": scripted.Set{"s": script}},
+		Profiles: map[string]config.Profile{"p": s.profile}, Permissions: s.engine, Blobs: store, Dir: t.TempDir(),
+	})
+	require.NoError(t, err)
+	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
+		DecideTimeout: 10 * time.Second})
+	require.NoError(t, err)
+	b.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
+	b.env.RegisterWorkflowWithOptions(workflows.Agent, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
+	reg := func(name string, fn any) {
+		b.env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
+	}
+	reg(protocol.ActivityResolveToolset, engine.ResolveToolset)
+	reg(protocol.ActivityGenerate, engine.Generate)
+	reg(protocol.ActivityObserve, engine.Observe)
+	for _, d := range tools {
+		reg(protocol.ToolPrefix+d.Name(), activities.RunTool)
+	}
+	return b
+}
+
+// tool records its input and answers with it.
+func (b *bench) tool(name string, risk tool.Risk) *tool.Def {
+	return tool.MustNew(name, "Does "+name+".", func(_ context.Context, _ *tool.Context, in pathIn) (pathIn, error) {
+		b.ran[name] = append(b.ran[name], in.Path)
+		return in, nil
+	}, risk)
+}
+
+func (b *bench) run(in protocol.AgentInput) protocol.AgentResult {
+	b.t.Helper()
+	if in.AgentType == "" {
+		in.AgentType = "p"
+	}
+	if in.Prompt == "" {
+		in.Prompt = "go"
+	}
+	b.env.ExecuteWorkflow(protocol.WorkflowAgent, in)
+	require.True(b.t, b.env.IsWorkflowCompleted())
+	require.NoError(b.t, b.env.GetWorkflowError())
+	var res protocol.AgentResult
+	require.NoError(b.t, b.env.GetWorkflowResult(&res))
+	return res
+}
+
+func (b *bench) list() approval.List {
+	b.t.Helper()
+	v, err := b.env.QueryWorkflow(protocol.QueryApprovals)
+	require.NoError(b.t, err)
+	var l approval.List
+	require.NoError(b.t, v.Get(&l))
+	return l
+}
+
+// results returns the tool results that the model was given, in order.
+func (b *bench) results(res protocol.AgentResult) []model.ToolResult {
+	b.t.Helper()
+	msgs, err := activities.ReadTranscript(context.Background(), b.blob, res.Transcript)
+	require.NoError(b.t, err)
+	var out []model.ToolResult
+	for _, m := range msgs {
+		out = append(out, m.Results...)
+	}
+	return out
+}
+
+func (b *bench) codes(res protocol.AgentResult) []string {
+	var out []string
+	for _, r := range b.results(res) {
+		s := string(r.Result.Code)
+		if r.Result.Failure != nil && r.Result.Failure.Reason != "" {
+			s += "/" + string(r.Result.Failure.Reason)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (b *bench) signal(after time.Duration, payload any) {
+	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow(protocol.SignalApproval, payload) }, after)
+}
+
+// answer sends an answer to the n-th pending question.
+func (b *bench) answer(after time.Duration, n int, choice approval.Choice) {
+	b.env.RegisterDelayedCallback(func() {
+		p := b.list().Pending
+		require.Greater(b.t, len(p), n)
+		b.env.SignalWorkflow(protocol.SignalApproval, approval.Resolution{Key: p[n].Key, Decision: choice, By: "alice", Reason: "because"})
+	}, after)
+}
+
+func TestAllowedCallsRun(t *testing.T) {
+	b := newBench(t, setup{script: `
+turns:
+  - calls: [{tool: look, args: {path: a}}, {tool: change, args: {path: b}}]
+  - say: done
+`})
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, "done", res.Output)
+	require.Equal(t, []string{"OK", "OK"}, b.codes(res))
+	require.Equal(t, map[string][]string{"look": {"a"}, "change": {"b"}}, b.ran)
+}
+
+func TestAskedCallWaitsForDaysAndRunsOnce(t *testing.T) {
+	b := newBench(t, setup{profile: config.Profile{Permissions: permission.Layer{Preset: permission.Standard}}, script: `
+turns:
+  - calls: [{tool: run, args: {path: a}}, {tool: look, args: {path: b}}]
+  - say: done
+`})
+	b.env.RegisterDelayedCallback(func() {
+		l := b.list()
+		require.Len(t, l.Pending, 1)
+		require.JSONEq(t, `{"path":"a"}`, string(l.Pending[0].Input))
+		require.Equal(t, []string{"b"}, b.ran["look"], "the allowed call did not wait")
+	}, time.Hour)
+	b.answer(72*time.Hour, 0, approval.Allow)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"OK", "OK"}, b.codes(res))
+	require.Equal(t, []string{"a"}, b.ran["run"])
+	require.Equal(t, 1, res.Asked)
+}
+
+func TestDeniedByAPerson(t *testing.T) {
+	b := newBench(t, setup{profile: config.Profile{Permissions: permission.Layer{Preset: permission.Standard}}, script: `
+turns:
+  - calls: [{tool: run, args: {path: a}}]
+  - say: sorry
+    expect: {lastResult: {code: DENIED, contains: because}}
+`})
+	b.answer(time.Hour, 0, approval.Deny)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"DENIED/person"}, b.codes(res))
+	require.Empty(t, b.ran)
+	b.t.Log(string(must(json.Marshal(b.list()))))
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
