@@ -93,20 +93,28 @@ func (r *reader) checkText() error {
 	return nil
 }
 
-func (r *reader) parse(text string) (ast.Node, error) {
+func (r *reader) parse(text string) (root ast.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil { // a fault of the parser must not end the program
+			root, err = nil, r.errorAt(place{}, "", fmt.Sprintf("cannot be parsed: %v", p))
+		}
+	}()
 	tokens := lexer.Tokenize(text)
 	if err := r.checkTokens(tokens); err != nil {
 		return nil, err
 	}
 	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
+		at, msg := place{}, err.Error()
 		var known yaml.Error
 		if errors.As(err, &known) && known.GetToken() != nil {
-			return nil, r.errorAt(placeOf(known.GetToken()), "", known.GetMessage())
+			at, msg = placeOf(known.GetToken()), known.GetMessage()
 		}
-		return nil, r.errorAt(place{}, "", err.Error())
+		if at.line > 0 && at.line <= len(r.lines) && strings.Contains(r.lines[at.line-1], "\t") {
+			msg += "; the line holds a tab"
+		}
+		return nil, r.errorAt(at, "", msg)
 	}
-	var root ast.Node
 	for _, doc := range parsed.Docs {
 		switch {
 		case doc.Body == nil:

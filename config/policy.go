@@ -147,6 +147,9 @@ func (r *reader) knownGroups(f *File, key string, groups []string) {
 		if _, ok := f.Groups[g]; !ok {
 			e := r.errorAt(r.nearest(fmt.Sprintf("%s[%d]", key, i)), "", fmt.Sprintf("unknown group %q", g))
 			e.Allowed = slices.Sorted(maps.Keys(f.Groups))
+			if len(e.Allowed) == 0 {
+				e.Msg += "; engine.groups names none"
+			}
 			r.fail(e)
 		}
 	}

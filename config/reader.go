@@ -86,13 +86,12 @@ func (r *reader) locate(err error) {
 
 // nearest finds the place of a key, or of the nearest thing around it.
 func (r *reader) nearest(key string) place {
-	for key != "" {
-		if p, ok := r.nodes[key]; ok {
+	for {
+		if p, ok := r.nodes[key]; ok || key == "" {
 			return p
 		}
 		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
 	}
-	return r.nodes[""]
 }
 
 // value is one node under its dotted key.
@@ -119,7 +118,11 @@ func (v value) want(what string) {
 		v.fail("is empty, want %s", what)
 		return
 	}
-	v.fail("want %s, got %s", what, kind(v.node))
+	hint := ""
+	if m, ok := v.node.(*ast.MappingNode); ok && len(m.Values) == 1 && strings.Contains(what, "string") {
+		hint = "; quote text that holds a colon"
+	}
+	v.fail("want %s, got %s%s", what, kind(v.node), hint)
 }
 
 func kind(n ast.Node) string {
@@ -132,12 +135,8 @@ func kind(n ast.Node) string {
 		return "a boolean"
 	case *ast.SequenceNode:
 		return "a list"
-	case *ast.MappingNode:
-		return "a mapping"
-	case *ast.NullNode:
-		return "nothing"
 	}
-	return "something else"
+	return "a mapping" // null is handled by want, and the rest of YAML was refused before
 }
 
 // child is a value below v; its place is remembered.
