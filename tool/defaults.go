@@ -65,7 +65,7 @@ func checkDefault(key string, s *jsonschema.Schema) error {
 	if err != nil {
 		return &fault.ConfigError{Key: key, Msg: "the schema has no JSON form", Cause: err}
 	}
-	v, err := compileSchema(key, unmark(text))
+	v, err := compileSchema(key, unmark(text), true)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func New[In, Out any](name, description string, fn func(context.Context, *Contex
 		}
 		return fn(ctx, call, in)
 	}
-	if err := d.complete(schema, opts); err != nil {
+	if err := d.complete(schema, true, opts); err != nil {
 		return nil, err
 	}
 	if d.defaults, err = defaultsOf(d.key()+".parameters", schema); err != nil {
@@ -80,7 +80,7 @@ func FromSchema(name, description string, schema json.RawMessage, fn func(contex
 	d.run = func(ctx context.Context, call *Context, input, _ json.RawMessage) (any, error) {
 		return fn(ctx, call, slices.Clone(input))
 	}
-	if err := d.complete(schema, opts); err != nil {
+	if err := d.complete(schema, false, opts); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -132,8 +132,8 @@ func FromObject(v any, opts ...Option) (*Def, error) {
 	return FromSchema(o.Name(), o.Description(), schema, fn, opts...)
 }
 
-// complete verifies and freezes the definition.
-func (d *Def) complete(schema json.RawMessage, opts []Option) error {
+// complete verifies and freezes the definition. fromType says that the schema was reflected from a Go type.
+func (d *Def) complete(schema json.RawMessage, fromType bool, opts []Option) error {
 	if err := checkName(d.info.Name); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (d *Def) complete(schema json.RawMessage, opts []Option) error {
 	if said.concurrent != nil {
 		d.info.Concurrent = *said.concurrent
 	}
-	validator, err := compileSchema(d.key()+".parameters", schema)
+	validator, err := compileSchema(d.key()+".parameters", schema, fromType)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,15 @@ func schemaIssues(root *jsonschema.ValidationError) []Issue {
 			for _, name := range k.Missing {
 				issues = append(issues, issueAt(e, fmt.Sprintf("lacks the required property %q", name)))
 			}
+		case *kind.PropertyNames:
+			// Only schemas themselves get here, from their meta-schema; see nameCheck. The causes are about the name
+			// alone and know no place in the value.
+			for _, i := range schemaIssues(&jsonschema.ValidationError{ErrorKind: &kind.Group{}, Causes: e.Causes}) {
+				issues = append(issues, issueAt(e, "is not an allowed name: "+i.Message, k.Property))
+			}
+			return
+		case *badName:
+			issues = append(issues, issueAt(e, "is not an allowed name: "+k.text, k.Property))
 		case *kind.FalseSchema:
 			issues = append(issues, issueAt(e, "is not allowed here"))
 		default:

@@ -78,7 +78,8 @@ func escapePointer(token string) string {
 	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
 }
 
-// A refGraph finds references that come back to where they started or that leave the document.
+// A refGraph finds references that come back to where they started or that leave the document. On its way it
+// visits every schema once and puts nameCheck in place.
 type refGraph struct {
 	// sizes holds the expanded size of finished schemas; unfinished marks those on the way down.
 	sizes map[*jsonschema.Schema]int
@@ -116,6 +117,7 @@ func (g *refGraph) size(s *jsonschema.Schema) (int, error) {
 		}
 	}
 	g.sizes[s] = total
+	checkNames(s)
 	return total, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -12,8 +13,9 @@ import (
 	"github.com/assent-dev/assent/internal/canonjson"
 )
 
-// schemaURL is the address a schema has while it is compiled. Nothing is ever loaded from it or from any other.
-const schemaURL = "urn:assent:schema"
+// schemaURL is the address a schema has while it is compiled. Nothing is ever loaded from it or from any other. It
+// has a path, so that a relative reference leads away from it.
+const schemaURL = "assent:///schema"
 
 // Validator is a compiled JSON Schema: for the parameters of a tool, or for an agent's structured output. It is
 // safe for concurrent use.
@@ -28,7 +30,9 @@ type Validator struct {
 // asserted and unknown keywords accepted. What can never validate anything is a *fault.ConfigError here: a value
 // that is no schema, an unknown type, a pattern outside RE2, and a $ref that is remote, dynamic, recursive or
 // dangling, even in a definition that nothing uses.
-func CompileSchema(raw json.RawMessage) (*Validator, error) { return compileSchema("schema", raw) }
+func CompileSchema(raw json.RawMessage) (*Validator, error) {
+	return compileSchema("schema", raw, false)
+}
 
 // With returns a Validator that asks validate too, about values that fit the schema. validate must be free of
 // effects; every error that it joins becomes an Issue.
@@ -51,7 +55,7 @@ func (v *Validator) Validate(value json.RawMessage) []Issue {
 	if issues := v.validate(canonical); issues != nil || v.extra == nil {
 		return issues
 	}
-	return issuesOf(v.extra(bytes.Clone(value)))
+	return guarded(func() []Issue { return issuesOf(v.extra(bytes.Clone(value))) })
 }
 
 // isObject reports whether the schema admits objects only, said in the one way that every provider reads.
@@ -74,7 +78,9 @@ func (v *Validator) validate(canonical json.RawMessage) []Issue {
 	return schemaIssues(failed)
 }
 
-func compileSchema(key string, raw json.RawMessage) (*Validator, error) {
+// compileSchema compiles raw, the value of key. With content, text that is declared as base64 has to be base64; that
+// is for schemas of Go types, whose decoding insists on it anyway but cannot say where.
+func compileSchema(key string, raw json.RawMessage, content bool) (*Validator, error) {
 	canonical, err := canonjson.Canonical(raw)
 	if err != nil {
 		return nil, &fault.ConfigError{Key: key, Msg: "is not a JSON text", Cause: err}
@@ -91,9 +97,9 @@ func compileSchema(key string, raw json.RawMessage) (*Validator, error) {
 	default:
 		return nil, fault.Configf(key, "is not a JSON Schema: want an object")
 	}
-	compiled, err := compile(document)
+	compiled, err := compile(document, content)
 	if err != nil {
-		return nil, &fault.ConfigError{Key: key, Msg: "is not a usable JSON Schema", Cause: err}
+		return nil, &fault.ConfigError{Key: key, Msg: "is not a usable JSON Schema", Cause: plain(err)}
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, raw); err != nil {
@@ -103,7 +109,7 @@ func compileSchema(key string, raw json.RawMessage) (*Validator, error) {
 }
 
 // compile compiles the whole document, definitions that nothing uses included.
-func compile(document any) (schema *jsonschema.Schema, err error) {
+func compile(document any, content bool) (schema *jsonschema.Schema, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			schema, err = nil, fmt.Errorf("compile schema: %v", p)
@@ -112,6 +118,9 @@ func compile(document any) (schema *jsonschema.Schema, err error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
+	if content {
+		compiler.AssertContent()
+	}
 	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(schemaURL, document); err != nil {
 		return nil, err
@@ -137,6 +146,21 @@ func compile(document any) (schema *jsonschema.Schema, err error) {
 		}
 	}
 	return schema, nil
+}
+
+// plain says in one line, the same every time, where a document breaks the rules for schemas.
+func plain(err error) error {
+	var broken *jsonschema.SchemaValidationError
+	var failed *jsonschema.ValidationError
+	if !errors.As(err, &broken) || !errors.As(broken.Err, &failed) {
+		return err
+	}
+	at := strings.TrimPrefix(broken.URL, schemaURL+"#")
+	var lines []string
+	for _, i := range schemaIssues(failed) {
+		lines = append(lines, fmt.Sprintf("%q: %s", at+i.Pointer, i.Message))
+	}
+	return errors.New(strings.Join(lines, "; "))
 }
 
 // noLoader refuses every reference that leaves the schema.

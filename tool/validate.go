@@ -18,7 +18,7 @@ func (d *Def) Validate(input json.RawMessage) []Issue {
 }
 
 // accept returns the canonical arguments with defaults filled in, or what is wrong with them.
-func (d *Def) accept(input json.RawMessage) (canonical json.RawMessage, issues []Issue) {
+func (d *Def) accept(input json.RawMessage) (json.RawMessage, []Issue) {
 	canonical, err := canonjson.Canonical(input)
 	if err != nil {
 		return nil, jsonIssues(err)
@@ -37,15 +37,20 @@ func (d *Def) accept(input json.RawMessage) (canonical json.RawMessage, issues [
 	if d.check == nil {
 		return canonical, nil
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			canonical, issues = nil, []Issue{{Message: bounded(fmt.Sprintf("arguments cannot be read: %v", p))}}
-		}
-	}()
-	if issues := d.check(input, canonical); issues != nil {
+	if issues := guarded(func() []Issue { return d.check(input, canonical) }); issues != nil {
 		return nil, issues
 	}
 	return canonical, nil
+}
+
+// guarded turns a panic of foreign code, a validate function or an UnmarshalJSON, into an Issue.
+func guarded(check func() []Issue) (issues []Issue) {
+	defer func() {
+		if p := recover(); p != nil {
+			issues = []Issue{{Message: bounded(fmt.Sprintf("the value cannot be checked: %v", p))}}
+		}
+	}()
+	return check()
 }
 
 // jsonIssues turns an error of canonjson into an Issue.

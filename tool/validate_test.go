@@ -69,9 +69,9 @@ func TestValidate(t *testing.T) {
 			{Pointer: "/mail", Message: "'x' is not valid email: missing @"},
 		}},
 		{"beyond the Go type", `{"count":300}`, []tool.Issue{{Pointer: "/count", Message: "number 300 does not fit int8"}}},
-		{"no base64", `{"blob":"?"}`, []tool.Issue{{Message: "illegal base64 data at input byte 0"}}},
+		{"no base64", `{"blob":"?"}`, []tool.Issue{{Pointer: "/blob", Message: "value is not 'base64' encoded: illegal base64 data at input byte 0"}}},
 		{"own decoding", `{"strict":"bad"}`, []tool.Issue{{Message: "strict says no"}}},
-		{"own decoding panics", `{"strict":"panic"}`, []tool.Issue{{Message: "arguments cannot be read: cannot"}}},
+		{"own decoding panics", `{"strict":"panic"}`, []tool.Issue{{Message: "the value cannot be checked: cannot"}}},
 		{"own decoding agrees", `{"strict":"good"}`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -157,9 +157,12 @@ func TestFromPair(t *testing.T) {
 	require.Equal(t, []tool.Issue{{Message: "n is odd"}}, v.With(even).Validate(json.RawMessage(`{"n":1}`)))
 	require.Nil(t, v.Validate(json.RawMessage(`{"n":1}`)), "With returns another validator")
 
+	panics := v.With(func(json.RawMessage) error { panic("oops") })
+	require.Equal(t, []tool.Issue{{Message: "the value cannot be checked: oops"}}, panics.Validate(json.RawMessage(`{}`)))
+
 	broken, err := tool.FromPair("b", "d", schema, func(json.RawMessage) error { panic("oops") }, echo)
 	require.NoError(t, err)
-	require.Equal(t, []tool.Issue{{Message: "arguments cannot be read: oops"}}, broken.Validate(json.RawMessage(`{}`)))
+	require.Equal(t, []tool.Issue{{Message: "the value cannot be checked: oops"}}, broken.Validate(json.RawMessage(`{}`)))
 	require.Equal(t, tool.InvalidArguments, broken.Invoke(t.Context(), nil, json.RawMessage(`{}`)).Code)
 }
 
