@@ -19,7 +19,7 @@ func TestAcquireMakesAWorktreeThatGitAgreesWith(t *testing.T) {
 	d := driver(t, host)
 	l := acquire(t, d, who, "")
 	admin := filepath.Join(".git", "worktrees", l.ID)
-	require.Equal(t, before, fingerprint(t, host, filepath.Dir(admin)))
+	same(t, before, fingerprint(t, host, filepath.Dir(admin)))
 
 	require.Contains(t, git(t, host, "worktree", "list", "--porcelain"), "worktree "+l.Dir+"\nHEAD "+l.Resolved.Commit+"\ndetached\nlocked")
 	require.Empty(t, git(t, l.Dir, "status", "--porcelain", "--ignored"))
@@ -31,12 +31,12 @@ func TestAcquireMakesAWorktreeThatGitAgreesWith(t *testing.T) {
 
 	ref := filepath.Join(t.TempDir(), "ref")
 	git(t, host, "worktree", "add", "-q", "--detach", ref)
-	require.Equal(t, fingerprint(t, ref, ".git")[1:], fingerprint(t, l.Dir, ".git")[1:])
+	same(t, fingerprint(t, ref, ".git")[1:], fingerprint(t, l.Dir, ".git")[1:])
 
 	git(t, host, "worktree", "remove", "-f", ref)
 	require.NoError(t, d.Dispose(context.Background(), l, true))
 	require.NoFileExists(t, l.Dir)
-	require.Equal(t, before, fingerprint(t, host))
+	same(t, before, fingerprint(t, host))
 	require.NoError(t, d.Close())
 	left, err := os.ReadDir(filepath.Join(d.root, "trash"))
 	require.NoError(t, err)

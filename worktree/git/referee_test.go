@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -147,4 +148,21 @@ func fingerprint(t testing.TB, dir string, skip ...string) []string {
 	}))
 	sort.Strings(out)
 	return out
+}
+
+// same compares two fingerprints and shows only what differs.
+func same(t testing.TB, want, got []string) {
+	t.Helper()
+	var diff []string
+	for _, pair := range []struct {
+		sign string
+		a, b []string
+	}{{"-", want, got}, {"+", got, want}} {
+		for _, line := range pair.a {
+			if !slices.Contains(pair.b, line) {
+				diff = append(diff, pair.sign+line)
+			}
+		}
+	}
+	require.Empty(t, diff)
 }
