@@ -1,0 +1,250 @@
+package workerproc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/worker"
+
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/internal/connect"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/model/scripted"
+	"github.com/assent-dev/assent/protocol"
+	engine "github.com/assent-dev/assent/worker"
+	"github.com/assent-dev/assent/worktree/git"
+)
+
+// Options say what to run. Exactly one of Config and File is set.
+type Options struct {
+	// Config is the path of the configuration file; File is one that was read already.
+	Config string
+	File   *config.File
+	// Connect holds the flags of the connection. What the file says is added to it.
+	Connect connect.Settings
+	// Queue is the flag of that name; empty means the file's, else the default.
+	Queue string
+	// Log gets what the worker and the SDK say; nil discards it.
+	Log *slog.Logger
+}
+
+// Process is a running worker.
+type Process struct {
+	// Server is the connection, which Stop closes.
+	Server *connect.Server
+	// Queue is the task queue; HostID is set on a worker with worktrees.
+	Queue, HostID string
+	// Profiles counts the profiles it serves.
+	Profiles int
+
+	worker worker.Worker
+	trees  *git.Driver
+	log    *slog.Logger
+	fatal  chan error
+	// stop ends the sweeping, which stopped waits for.
+	stop    context.CancelFunc
+	stopped sync.WaitGroup
+	once    sync.Once
+}
+
+// Start runs a worker and returns once it polls. Errors are *fault.ConfigError for what the file says, else those of
+// the connection.
+func Start(ctx context.Context, o Options) (*Process, error) {
+	f := o.File
+	if f == nil {
+		var err error
+		if f, err = config.Load(o.Config); err != nil {
+			return nil, err
+		}
+	}
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg, trees, err := assemble(f, log)
+	if err != nil {
+		return nil, err
+	}
+	s := o.Connect
+	s.FileAddress, s.FileNamespace, s.Log = f.Worker.Address, f.Worker.Namespace, log
+	server, err := connect.Dial(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Server: server, Queue: queue(o.Queue, f), HostID: cfg.HostID, Profiles: len(f.Profiles), trees: trees, log: log,
+		fatal: make(chan error, 1)}
+	if err := p.start(cfg); err != nil {
+		server.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func queue(flag string, f *config.File) string {
+	switch {
+	case flag != "":
+		return flag
+	case f.Worker.TaskQueue != "":
+		return f.Worker.TaskQueue
+	}
+	return protocol.DefaultTaskQueue
+}
+
+// assemble makes the engine's configuration of a file. Nothing of it needs the server.
+func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, error) {
+	var cfg engine.Config
+	rules, err := newPolicies(f)
+	if err != nil {
+		return cfg, nil, err
+	}
+	defs, sets, err := tools(f, rules)
+	if err != nil {
+		return cfg, nil, err
+	}
+	scripts, err := scripted.LoadSet(f.Models.Scripted)
+	if err != nil {
+		return cfg, nil, err
+	}
+	dir, err := BlobsDir(f)
+	if err != nil {
+		return cfg, nil, err
+	}
+	blobs, err := blob.NewDir(dir)
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg = engine.Config{
+		Models: map[string]model.Model{"scripted": scripts}, Profiles: f.Profiles, Permissions: f.Engine,
+		Tools: defs, Toolsets: sets, Blobs: blobs, Dir: f.Worker.Dir, KeepOnError: f.Worker.Worktrees.KeepOnError, Log: log,
+	}
+	cfg.Plugins = append(cfg.Plugins, rules.plugin())
+	if f.Worker.GrantKeyFile != "" {
+		if cfg.GrantKeys, err = GrantKeys(f.Worker.GrantKeyFile); err != nil {
+			return cfg, nil, err
+		}
+	}
+	trees, err := openTrees(f)
+	if err != nil || trees == nil {
+		return cfg, nil, err
+	}
+	cfg.Worktrees = trees
+	cfg.HostID, err = trees.HostID()
+	return cfg, trees, err
+}
+
+// openTrees is the worktree driver, or nil for a file without repositories.
+func openTrees(f *config.File) (*git.Driver, error) {
+	w := f.Worker.Worktrees
+	if len(w.Repos) == 0 {
+		return nil, nil
+	}
+	root, err := treesDir(f)
+	if err != nil {
+		return nil, err
+	}
+	return git.New(git.Config{Repos: w.Repos, Root: root, PinCap: &w.PinCap, KeepOnError: w.KeepOnError, MinFree: w.MinFree})
+}
+
+// start builds the worker and lets it poll.
+func (p *Process) start(cfg engine.Config) error {
+	cfg.Client = p.Server.Client
+	plugin, err := engine.New(cfg)
+	if err != nil {
+		return err
+	}
+	p.worker = worker.New(p.Server.Client, p.Queue, worker.Options{
+		Plugins: []worker.Plugin{plugin},
+		OnFatalError: func(err error) {
+			select {
+			case p.fatal <- err:
+			default:
+			}
+		},
+	})
+	if err := p.worker.Start(); err != nil {
+		return fmt.Errorf("start worker on queue %q: %w", p.Queue, err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	if p.trees != nil {
+		p.stopped.Go(func() { p.sweep(ctx) })
+	}
+	return nil
+}
+
+// sweepEvery is how often a worker finishes what crashed ones left.
+const sweepEvery = time.Hour
+
+// sweep finishes half-made and half-removed trees, at once and then hourly. Its failure is no reason to stop.
+func (p *Process) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		done, err := p.trees.Sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			p.log.Warn("worktrees were not swept entirely", "finished", len(done), "error", err)
+		case len(done) > 0:
+			p.log.Info("worktrees swept", "finished", len(done))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Fatal yields the error after which the worker cannot go on.
+func (p *Process) Fatal() <-chan error { return p.fatal }
+
+// Stop lets running calls end, for a few seconds, and closes everything. A second call does nothing.
+func (p *Process) Stop() {
+	p.once.Do(func() {
+		p.worker.Stop()
+		p.stop()
+		p.stopped.Wait()
+		if p.trees != nil {
+			if err := p.trees.Close(); err != nil {
+				p.log.Warn("worktrees were not closed", "error", err)
+			}
+		}
+		p.Server.Close()
+	})
+}
+
+// ready is the one line that says that tasks are taken. Programs that start a worker wait for it.
+func (p *Process) ready(w io.Writer) {
+	host := ""
+	if p.HostID != "" {
+		host = ", worktrees on host " + p.HostID
+	}
+	noun := "profiles"
+	if p.Profiles == 1 {
+		noun = "profile"
+	}
+	fmt.Fprintf(w, "worker ready: queue %q, namespace %q, server %s, %d %s%s\n", p.Queue, p.Server.Namespace, p.Server.Address, p.Profiles, noun, host)
+}
+
+// Run starts a worker, says on stdout that it is ready, and stops it when ctx ends, which is no error.
+func Run(ctx context.Context, o Options, stdout io.Writer) error {
+	p, err := Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer p.Stop()
+	p.ready(stdout)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-p.fatal:
+		return fmt.Errorf("worker on queue %q: %w", p.Queue, err)
+	}
+}
