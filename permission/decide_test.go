@@ -89,6 +89,9 @@ func TestWhateverFailsDenies(t *testing.T) {
 			assert.True(t, d.Failed)
 		})
 	}
+}
+
+func TestWaitingForHooks(t *testing.T) {
 	t.Run("canUseTool asks", func(t *testing.T) {
 		c := compile(t, permission.Spec{Engine: permission.Layer{CanUseTool: say(permission.AnswerAsk("?"))}})
 		d := permission.Explain(c, anyTool, json.RawMessage(`{}`))
