@@ -16,6 +16,10 @@ import (
 // Definitions that refer to each other twice per level would otherwise cost time exponential in their number.
 const maxExpanded = 100_000
 
+// maxSubschemas bounds the size of a schema: compiling takes time quadratic in it, and schemas come from servers
+// that nobody here wrote. Providers refuse larger ones.
+const maxSubschemas = 5_000
+
 // Where the drafts keep subschemas: below the keyword itself, in a list, or by name.
 var (
 	oneSubschema = []string{
@@ -63,7 +67,9 @@ func subschemas(document any) ([]string, error) {
 			if _, ok := child.(map[string]any); !ok {
 				continue
 			}
-			pointers = append(pointers, p)
+			if pointers = append(pointers, p); len(pointers) > maxSubschemas {
+				return fmt.Errorf("more than %d subschemas", maxSubschemas)
+			}
 			if err := visit(child, p); err != nil {
 				return err
 			}

@@ -52,6 +52,7 @@ func TestRefusedSchemas(t *testing.T) {
 		{"dynamic, resolved", `{"$dynamicAnchor":"x","items":{"$dynamicRef":"#x"}}`, "dynamic reference"},
 		{"dynamic through an unknown keyword", `{"$ref":"#/x","x":{"$dynamicRef":"#y"},"$defs":{"y":{"$anchor":"y"}}}`, "dynamic reference"},
 		{"old recursion", `{"allOf":[{"$recursiveRef":"#"}]}`, "dynamic reference"},
+		{"size", `{"allOf":[` + strings.Repeat(`{},`, 5000) + `{}]}`, "more than 5000 subschemas"},
 		{"expansion", bomb, "expand to more than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
