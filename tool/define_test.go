@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,7 +187,12 @@ func (r *remote) Run(ctx context.Context, info tool.Info, _ *tool.Context, input
 	return body(ctx)
 }
 
+// executors counts the names taken so far: executors are registered for the life of the process, and tests may
+// run more than once in one.
+var executors atomic.Int32
+
 func TestRegisterExecutor(t *testing.T) {
+	vm := fmt.Sprintf("vm%d", executors.Add(1))
 	for _, c := range []struct {
 		name string
 		r    tool.Runner
@@ -193,20 +200,20 @@ func TestRegisterExecutor(t *testing.T) {
 		require.True(t, fault.IsConfig(tool.RegisterExecutor(c.name, c.r)), c.name)
 	}
 	r := &remote{}
-	require.NoError(t, tool.RegisterExecutor("vm", r))
-	require.True(t, fault.IsConfig(tool.RegisterExecutor("vm", r)), "twice")
+	require.NoError(t, tool.RegisterExecutor(vm, r))
+	require.True(t, fault.IsConfig(tool.RegisterExecutor(vm, r)), "twice")
 
-	d, err := tool.New("find", "d", runFind, tool.Executor("vm"))
+	d, err := tool.New("find", "d", runFind, tool.Executor(vm))
 	require.NoError(t, err)
 	got := d.Invoke(t.Context(), nil, json.RawMessage(`{"query":"x"}`))
 	require.Equal(t, tool.OK, got.Code)
 	require.Equal(t, `{"query":"x","limit":10}`, string(got.Value))
-	require.Equal(t, "vm", r.info.Executor)
+	require.Equal(t, vm, r.info.Executor)
 	require.Equal(t, `{"query":"x"}`, r.input, "the bytes that were decided on")
 
 	got = d.Invoke(t.Context(), nil, json.RawMessage(`{"query":"panic"}`))
 	require.Equal(t, tool.Fail(tool.ToolError, "the tool panicked: no container"), got)
 
 	_, err = tool.New("find", "d", runFind, tool.Executor("moon"))
-	require.ErrorContains(t, err, `unknown executor "moon"; one of inprocess, vm`)
+	require.ErrorContains(t, err, `unknown executor "moon"; one of inprocess, vm1`)
 }
