@@ -272,6 +272,10 @@ func (e *Engine) settle(ctx context.Context, r tool.Result) (any, error) {
 		const preview = 1 << 10
 		r.Preview, r.Value, r.ValueRef = cut(string(r.Value), preview), nil, &ref
 	}
+	if len(r.FinalInput) > protocol.InlineInput {
+		// The workflow has it by reference.
+		r.FinalInput = nil
+	}
 	if f := r.Failure; f != nil {
 		const most = 16 << 10
 		f.Message = cut(f.Message, most)

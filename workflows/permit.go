@@ -258,9 +258,9 @@ func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approva
 		sel.AddFuture(timer, func(workflow.Future) { how = approval.Expired })
 	}
 	sel.Select(ctx)
-	if ctx.Err() != nil && how != approval.Cancelled {
-		// Cancellation and answer arrived in one task: cancellation wins, the answer is noted.
-		if how == "" {
+	if ctx.Err() != nil {
+		// When cancellation and answer arrive in one task, cancellation wins and the answer is noted.
+		if f.IsReady() && f.Get(ctx, &ans) == nil {
 			g.ledger.Ignore(workflow.Now(ctx), ans.via, q.Key, "the answer came with the cancellation")
 		}
 		how = approval.Cancelled

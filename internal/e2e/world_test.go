@@ -89,14 +89,38 @@ type noteIn struct {
 // note has an effect that is counted; write and execute risk, so it is never repeated silently.
 func noteTool(name, effects string, risk tool.Risk) *tool.Def {
 	return tool.MustNew(name, "Appends a line to a file.", func(_ context.Context, c *tool.Context, in noteIn) (map[string]any, error) {
-		f, err := os.OpenFile(effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		_, err = fmt.Fprintf(f, "%s %s\n", name, in.Text)
+		err := appendLine(effects, name+" "+in.Text)
 		return map[string]any{"noted": in.Text, "call": c.CallID}, err
 	}, risk)
+}
+
+// holdTool notes that it began and then waits to be let go or cancelled.
+func holdTool(effects string) *tool.Def {
+	return tool.MustNew("hold", "Begins and waits.", func(ctx context.Context, _ *tool.Context, in noteIn) (string, error) {
+		if err := appendLine(effects, "hold "+in.Text); err != nil {
+			return "", err
+		}
+		for {
+			if _, err := os.Stat(effects + ".go"); err == nil {
+				return "let go", nil
+			}
+			select {
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-time.After(tick):
+			}
+		}
+	}, tool.Execute)
+}
+
+func appendLine(path, line string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintln(f, line)
+	return err
 }
 
 // bigIn asks for a result of so many bytes.
@@ -119,10 +143,10 @@ func plugin(s setup, c client.Client, effects string, store blob.Store) (*worker
 	cfg := worker.Config{
 		Models: map[string]model.Model{"scripted": scripted.Set{"s": script}},
 		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"scripted:s"}, Limits: s.Limits,
-			Tools: []string{"look", "note", "run", "big"}, Permissions: permission.Layer{Preset: s.Preset}}},
+			Tools: []string{"look", "note", "run", "big", "hold"}, Permissions: permission.Layer{Preset: s.Preset}}},
 		Permissions: permission.Layer{Deny: s.Deny},
 		Tools: []*tool.Def{noteTool("look", effects, tool.Read), noteTool("note", effects, tool.Write),
-			noteTool("run", effects, tool.Execute), bigTool()},
+			noteTool("run", effects, tool.Execute), bigTool(), holdTool(effects)},
 		Blobs: store, Client: c, DecideTimeout: 20 * time.Second, Log: logger(),
 	}
 	if s.Keys {

@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+)
+
+var asking = setup{Preset: permission.Standard, Keys: true}
+
+func askingWith(script string) setup {
+	s := asking
+	s.Script = script
+	return s
+}
+
+func TestDenyReachesTheModelWithItsReason(t *testing.T) {
+	w := newWorld(t)
+	w.work(askingWith(`
+turns:
+  - calls: [{tool: run, args: {text: a}}]
+  - say: understood
+    expect: {lastResult: {code: DENIED, contains: because}}
+`))
+	w.start(protocol.AgentInput{})
+	w.answer(w.pending(1)[0].Key, approval.Deny)
+	res := w.result()
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"DENIED/person"}, w.codes(res))
+	require.Empty(t, w.ran())
+}
+
+// Every malformed answer that names the pending key denies it; every other one changes nothing and is shown.
+func TestMalformedSignals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		raw    string
+		denies bool
+	}{
+		"empty":                  {``, false},
+		"true":                   {`true`, false},
+		"null":                   {`null`, false},
+		"empty object":           {`{}`, false},
+		"yes":                    {`"yes"`, false},
+		"unknown key":            {`{"key":"run-00000000","decision":"allow"}`, false},
+		"number for a key":       {`{"key":7,"decision":"allow"}`, false},
+		"upper-case key":         {`{"KEY":"%s","decision":"allow"}`, false},
+		"not JSON":               {`{"key":"%s"`, false},
+		"too large":              {`{"key":"%s","decision":"allow","reason":"` + strings.Repeat("x", 64<<10) + `"}`, false},
+		"no decision":            {`{"key":"%s"}`, true},
+		"upper-case decision":    {`{"key":"%s","decision":"ALLOW"}`, true},
+		"decision true":          {`{"key":"%s","decision":true}`, true},
+		"allowed by a number":    {`{"key":"%s","decision":1}`, true},
+		"two decisions":          {`{"key":"%s","decision":"deny","decision":"allow"}`, true},
+		"wrong type of reason":   {`{"key":"%s","decision":"allow","reason":3}`, true},
+		"no time":                {`{"key":"%s","decision":"allow","expiresAt":"soon"}`, true},
+		"string holds an object": {`"{\"key\":\"%s\",\"decision\":\"deny\"}"`, true},
+		"bare deny":              {`"deny"`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.work(askingWith(oneAsk))
+			w.start(protocol.AgentInput{})
+			key := w.pending(1)[0].Key
+			w.send(strings.ReplaceAll(tc.raw, "%s", key))
+			if !tc.denies {
+				var l approval.List
+				require.Eventually(t, func() bool {
+					var err error
+					l, err = w.list()
+					return err == nil && len(l.Ignored) == 1
+				}, patience, tick)
+				require.Len(t, l.Pending, 1, "the question is still open")
+				require.NotEmpty(t, l.Ignored[0].Why)
+				w.answer(key, approval.Allow)
+			}
+			res := w.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			if tc.denies {
+				require.Equal(t, []string{"DENIED/person"}, w.codes(res))
+				require.Empty(t, w.ran())
+				return
+			}
+			require.Equal(t, []string{"run a"}, w.ran())
+		})
+	}
+}
+
+func TestFormsThatAllow(t *testing.T) {
+	for name, raw := range map[string]string{
+		"object":                 `{"key":"%s","decision":"allow"}`,
+		"string holds an object": `"{\"key\":\"%s\",\"decision\":\"allow\"}"`,
+		"bare allow":             `"allow"`,
+		"unknown member":         `{"key":"%s","decision":"allow","colour":"red"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.work(askingWith(oneAsk))
+			w.start(protocol.AgentInput{})
+			w.send(strings.ReplaceAll(raw, "%s", w.pending(1)[0].Key))
+			require.Equal(t, protocol.OK, w.result().Status)
+			require.Equal(t, []string{"run a"}, w.ran())
+		})
+	}
+}
+
+const twoAsks = `
+turns:
+  - calls: [{tool: run, args: {text: a}}, {tool: run, args: {text: a}}]
+  - say: done
+`
+
+// Two equal calls are two questions; allowing the second runs only the second.
+func TestEqualCallsAreAskedOneByOne(t *testing.T) {
+	w := newWorld(t)
+	w.work(askingWith(twoAsks))
+	w.start(protocol.AgentInput{})
+	q := w.pending(2)
+	require.Equal(t, q[0].Key+".2", q[1].Key)
+	w.answer(q[1].Key, approval.Allow)
+	w.pending(1)
+	w.answer(q[0].Key, approval.Deny)
+	res := w.result()
+	require.Equal(t, []string{"DENIED/person", "OK"}, w.codes(res))
+	require.Equal(t, []string{"run a"}, w.ran())
+}
+
+func TestAnAnswerGivenTwiceChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.work(askingWith(twoAsks))
+	w.start(protocol.AgentInput{})
+	q := w.pending(2)
+	w.answer(q[0].Key, approval.Deny)
+	w.pending(1)
+	w.answer(q[0].Key, approval.Allow)
+	require.Eventually(t, func() bool {
+		l, err := w.list()
+		return err == nil && len(l.Ignored) == 1 && strings.Contains(l.Ignored[0].Why, "not pending")
+	}, patience, tick)
+	w.answer(q[1].Key, approval.Deny)
+	require.Equal(t, []string{"DENIED/person", "DENIED/person"}, w.codes(w.result()))
+	require.Empty(t, w.ran())
+}
+
+// An answer that was sent before the question cannot have been about it.
+func TestAnAnswerBeforeTheQuestionIsIgnored(t *testing.T) {
+	key, err := approval.ContentKey("run", []byte(`{"text":"a"}`))
+	require.NoError(t, err)
+	w := newWorld(t)
+	w.start(protocol.AgentInput{})
+	w.send(fmt.Sprintf(`{"key":"run-%s","decision":"allow"}`, key[:8]))
+	w.work(askingWith(oneAsk))
+	q := w.pending(1)
+	require.Equal(t, "run-"+key[:8], q[0].Key)
+	l, err := w.list()
+	require.NoError(t, err)
+	require.Len(t, l.Ignored, 1)
+	require.Empty(t, w.ran())
+	w.answer(q[0].Key, approval.Allow)
+	require.Equal(t, protocol.OK, w.result().Status)
+}
+
+func TestUpdatesAreToldAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.work(askingWith(oneAsk))
+	w.start(protocol.AgentInput{})
+	key := w.pending(1)[0].Key
+	update := func(arg any) error {
+		h, err := w.c.UpdateWorkflow(context.Background(), client.UpdateWorkflowOptions{WorkflowID: w.id,
+			UpdateName: protocol.UpdateResolve, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		if err != nil {
+			return err
+		}
+		return h.Get(context.Background(), nil)
+	}
+	before := len(w.history())
+	for name, arg := range map[string]any{
+		"unknown key":  protocol.Resolution{Key: "run-1", Decision: "allow"},
+		"bad decision": map[string]any{"key": key, "decision": "yes"},
+		"no key":       map[string]any{"decision": "allow"},
+		"a word":       "allow",
+		"nothing":      nil,
+	} {
+		require.Error(t, update(arg), name)
+	}
+	require.Len(t, w.history(), before, "a rejected update costs no history")
+	require.NoError(t, update(protocol.Resolution{Key: key, Decision: "allow"}))
+	require.Equal(t, protocol.OK, w.result().Status)
+	require.Equal(t, []string{"run a"}, w.ran())
+}
+
+func TestCancelWhileWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.work(askingWith(oneAsk))
+	w.start(protocol.AgentInput{})
+	w.pending(1)
+	require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, ""))
+	res := w.result()
+	require.Equal(t, protocol.Cancelled, res.Status)
+	require.Empty(t, w.ran())
+	l, err := w.list()
+	require.NoError(t, err)
+	require.Equal(t, approval.Cancelled, l.Closed[0].How)
+}
+
+// Cancellation and an allow that reach the workflow in one task: no tool starts, whichever came first.
+func TestCancelAndAllowInOneTask(t *testing.T) {
+	for _, cancelFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cancel first %v", cancelFirst), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			wk := w.work(askingWith(oneAsk))
+			w.start(protocol.AgentInput{})
+			key := w.pending(1)[0].Key
+			// Without a worker both wait for the next task together.
+			wk.Stop()
+			cancel := func() { require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, "")) }
+			if cancelFirst {
+				cancel()
+			}
+			w.answer(key, approval.Allow)
+			if !cancelFirst {
+				cancel()
+			}
+			w.work(askingWith(oneAsk))
+			res := w.result()
+			require.Equal(t, protocol.Cancelled, res.Status)
+			require.Empty(t, w.ran())
+			for _, e := range w.history() {
+				require.NotEqual(t, "tool.run", e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName())
+			}
+			l, err := w.list()
+			require.NoError(t, err)
+			require.NotEmpty(t, l.Ignored, "the answer is noted")
+		})
+	}
+}
