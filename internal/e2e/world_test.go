@@ -31,7 +31,10 @@ import (
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/toolbox"
 	"github.com/assent-dev/assent/worker"
+	"github.com/assent-dev/assent/worktree"
+	"github.com/assent-dev/assent/worktree/git"
 )
 
 // Patience is for conditions that a healthy machine meets in a moment.
@@ -59,7 +62,11 @@ type setup struct {
 	Preset permission.Preset `json:"preset,omitempty"`
 	Limits protocol.Limits   `json:"limits"`
 	Keys   bool              `json:"keys"`
-	Extra  map[string]string `json:"extra,omitempty"`
+	// Repo is a host repository; then the agent works in a worktree of it. Root is where trees go.
+	Repo string `json:"repo,omitempty"`
+	Root string `json:"root,omitempty"`
+	// Deadline closes questions.
+	Deadline time.Duration `json:"deadline,omitempty"`
 }
 
 func logger() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
@@ -149,10 +156,42 @@ func plugin(s setup, c client.Client, effects string, store blob.Store) (*worker
 			noteTool("run", effects, tool.Execute), bigTool(), holdTool(effects)},
 		Blobs: store, Client: c, DecideTimeout: 20 * time.Second, Log: logger(),
 	}
+	p := cfg.Profiles["p"]
+	if s.Deadline > 0 {
+		p.Permissions.Approval = &permission.ApprovalPolicy{Deadline: s.Deadline}
+	}
+	if s.Repo != "" {
+		if err := withRepo(&cfg, &p, s); err != nil {
+			return nil, err
+		}
+	}
+	cfg.Profiles["p"] = p
 	if s.Keys {
 		cfg.GrantKeys = []protocol.GrantKey{grantKey}
 	}
 	return worker.New(cfg)
+}
+
+// withRepo gives the agent the first-party tools in a worktree of a repository.
+func withRepo(cfg *worker.Config, p *config.Profile, s setup) error {
+	trees, err := git.New(git.Config{Repos: map[string]string{"repo": s.Repo}, Root: s.Root, KeepOnError: true})
+	if err != nil {
+		return err
+	}
+	sh, err := toolbox.Shell(toolbox.ShellConfig{})
+	if err != nil {
+		return err
+	}
+	cfg.Worktrees, cfg.KeepOnError = trees, true
+	cfg.HostID, err = trees.HostID()
+	cfg.Tools = append(append(cfg.Tools, toolbox.Files()...), sh)
+	cfg.Toolsets = map[string][]string{}
+	for _, d := range toolbox.Files() {
+		cfg.Toolsets["files"] = append(cfg.Toolsets["files"], d.Name())
+	}
+	p.Tools = append(p.Tools, "files", "shell")
+	p.Isolation = worktree.Isolation{Kind: worktree.Tree, Repo: "repo"}
+	return err
 }
 
 // work starts a worker in this process; it stops with the test.
