@@ -125,7 +125,9 @@ func (d *Driver) build(ctx context.Context, id string, r *record, h *host, p *pl
 	if err != nil {
 		return err
 	}
-	c := &checkout{ctx: ctx, objects: h.objects, into: newStack(into, true), mtime: time.Now().Add(-2 * time.Second)}
+	c := &checkout{
+		ctx: ctx, objects: h.objects, into: newStack(into, true), mtime: time.Now().Add(-2 * time.Second), step: d.step,
+	}
 	if h.work != "" {
 		if root, err := os.OpenRoot(h.work); err == nil {
 			c.host = newStack(root, false)

@@ -24,6 +24,8 @@ type checkout struct {
 	into *folderStack
 	// mtime is set on every file. It lies before the index is written, so that git trusts the index at once.
 	mtime time.Time
+	// step is called after each file.
+	step func(name string)
 }
 
 // maxHostCopy is the size in bytes up to which a file of the host is tried.
@@ -41,6 +43,7 @@ func (c *checkout) run(entries []entry) error {
 		if err := c.write(&entries[i]); err != nil {
 			return fmt.Errorf("check out %q: %w", entries[i].path, err)
 		}
+		c.step("file-written")
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (p *configParser) subsection(name string) error {
 
 // variable reads `name = value` whose first byte is c.
 func (p *configParser) variable(c byte) (setting, error) {
-	if p.section == "" || !isAlpha(c) {
+	if !isAlpha(c) {
 		return setting{}, p.fail()
 	}
 	name := []byte{lower(c)}
@@ -140,7 +140,10 @@ func (p *configParser) variable(c byte) (setting, error) {
 	for ok && (c == ' ' || c == '\t') {
 		c, ok = p.next()
 	}
-	s := setting{Key: p.section + "." + string(name)}
+	s := setting{Key: string(name)}
+	if p.section != "" {
+		s.Key = p.section + "." + s.Key
+	}
 	if !ok || c == '\n' {
 		s.Implicit = true
 		return s, nil
@@ -184,10 +187,7 @@ func (p *configParser) value() (string, error) {
 			continue
 		case c == '\\':
 			e, ok := p.next()
-			if !ok {
-				return "", p.fail()
-			}
-			if e == '\n' {
+			if !ok || e == '\n' {
 				continue
 			}
 			i := strings.IndexByte(`tbn\"`, e)

@@ -42,7 +42,14 @@ func (p pathPattern) match(path string, isDir bool) bool {
 	if p.name {
 		return p.text != "" && wildmatch(p.text, path[strings.LastIndexByte(path, '/')+1:], false)
 	}
-	return wildmatch(p.text, path, true)
+	// git compares what stands before the first special character by itself, and so a `**` after it counts as
+	// one at the beginning of a pattern.
+	prefix, rest := p.text, ""
+	if i := strings.IndexAny(p.text, `*?[\`); i >= 0 {
+		prefix, rest = p.text[:i], p.text[i:]
+	}
+	path, ok := strings.CutPrefix(path, prefix)
+	return ok && wildmatch(rest, path, true)
 }
 
 // ignoreRules answers whether an untracked path is ignored.

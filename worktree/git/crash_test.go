@@ -1,0 +1,215 @@
+package git
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/worktree"
+)
+
+// crash is what a process that dies is told: what to do, and the step after which it kills itself.
+type crash struct {
+	Op, Step   string
+	Host, Root string
+	Resolved   worktree.Resolved
+	Lease      worktree.Lease
+}
+
+const crashVariable = "WORKTREE_TEST_CRASH"
+
+// TestMain runs the tests, or, in a process that a crash test started, one call that is to die.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(crashVariable); text != "" {
+		if err := die(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		os.Exit(4) // the step was never reached
+	}
+	os.Exit(m.Run())
+}
+
+func die(text string) error {
+	var c crash
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return err
+	}
+	d, err := New(Config{Repos: map[string]string{"r": c.Host}, Root: c.Root, KeepOnError: true})
+	if err != nil {
+		return err
+	}
+	d.step = func(name string) {
+		if name == c.Step {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	switch c.Op {
+	case "acquire":
+		_, err = d.Acquire(ctx, who, c.Resolved)
+	case "collect":
+		_, err = d.Collect(ctx, c.Lease)
+	case "retain":
+		_, err = d.Retain(ctx, c.Lease, "failed")
+	case "dispose":
+		err = d.Dispose(ctx, c.Lease, true)
+	case "sweep":
+		_, err = d.Sweep(ctx)
+	}
+	return err
+}
+
+// run starts a process that does c and requires that it was killed.
+func (c crash) run(t *testing.T, d *Driver) {
+	t.Helper()
+	c.Host, c.Root = d.repos["r"], d.root
+	text, err := json.Marshal(c)
+	require.NoError(t, err)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(exe)
+	cmd.Env = append(gitEnv(), crashVariable+"="+string(text), "TMPDIR="+os.TempDir())
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	require.True(t, errors.As(err, &exit), "%s %s: %v: %s", c.Op, c.Step, err, out)
+	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal(), "%s %s: %s", c.Op, c.Step, out)
+}
+
+func TestAcquireKilledAtAnyStep(t *testing.T) {
+	for _, steps := range []string{
+		"record-making", "admin-aside", "admin-filled", "admin-renamed-in", "tree-made", "file-written", "files-written",
+		"link-written", "index-written", "frozen", "record-ready",
+		"file-written tree-renamed-out", "files-written admin-renamed-out file-written admin-renamed-out", "index-written admin-aside",
+	} {
+		for _, recover := range []string{"acquire", "sweep"} {
+			t.Run(strings.ReplaceAll(steps, " ", "+")+"/"+recover, func(t *testing.T) {
+				host := repo(t)
+				before := fingerprint(t, host)
+				d := driver(t, host)
+				at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+				require.NoError(t, err)
+				for step := range strings.FieldsSeq(steps) {
+					crash{Op: "acquire", Step: step, Resolved: at}.run(t, d)
+				}
+				ready := steps == "record-ready"
+				if recover == "sweep" {
+					_, err := d.Sweep(ctx)
+					require.NoError(t, err)
+					if !ready {
+						require.NoError(t, d.Close())
+						same(t, before, fingerprint(t, host))
+						requireOnlyState(t, d)
+					}
+				}
+				l, err := d.Acquire(ctx, who, at)
+				require.NoError(t, err)
+				require.Empty(t, git(t, l.Dir, "status", "--porcelain", "--ignored"))
+				require.Equal(t, at.Tree, git(t, l.Dir, "write-tree"))
+				require.Empty(t, collect(t, d, l).Files)
+				if ready {
+					require.Equal(t, mustLoad(t, d, l.ID).Nonce, l.Nonce)
+				}
+				require.NoError(t, d.Dispose(ctx, l, false))
+				same(t, before, fingerprint(t, host))
+				_, err = d.Sweep(ctx) // the trash of those that died
+				require.NoError(t, err)
+				require.NoError(t, d.Close())
+				requireOnlyState(t, d)
+			})
+		}
+	}
+}
+
+// requireOnlyState requires that no tree and no trash is left.
+func requireOnlyState(t *testing.T, d *Driver) {
+	t.Helper()
+	for _, dir := range []string{"trees", "trash"} {
+		left, err := os.ReadDir(filepath.Join(d.root, dir))
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+}
+
+func TestDisposeKilledAtAnyStep(t *testing.T) {
+	for _, steps := range []string{
+		"record-disposing", "tree-renamed-out", "admin-renamed-out", "admin-removed", "record-gone",
+		"tree-renamed-out admin-renamed-out admin-removed",
+	} {
+		for _, recover := range []string{"dispose", "sweep", "acquire"} {
+			t.Run(strings.ReplaceAll(steps, " ", "+")+"/"+recover, func(t *testing.T) {
+				host := repo(t)
+				before := fingerprint(t, host)
+				d := driver(t, host)
+				l := acquire(t, d, who, "")
+				put(t, l.Dir, "work.txt", "w\n")
+				for step := range strings.FieldsSeq(steps) {
+					crash{Op: "dispose", Step: step, Lease: l}.run(t, d)
+				}
+				if recover == "acquire" {
+					_, err := d.Acquire(ctx, who, l.Resolved)
+					requireGone(t, err, "disposed")
+				}
+				if recover != "sweep" {
+					require.NoError(t, d.Dispose(ctx, l, false))
+				}
+				_, err := d.Sweep(ctx)
+				require.NoError(t, err)
+				same(t, before, fingerprint(t, host))
+				require.NoError(t, d.Close())
+				requireOnlyState(t, d)
+				requireGone(t, d.Check(ctx, l), "disposed")
+			})
+		}
+	}
+}
+
+func TestCollectRetainAndSweepKilled(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	put(t, l.Dir, "work.txt", "w\n")
+	crash{Op: "collect", Step: "collected", Lease: l}.run(t, d)
+	var not *worktree.NotCollectedError
+	require.ErrorAs(t, d.Dispose(ctx, l, false), &not)
+	crash{Op: "retain", Step: "pinned", Lease: l}.run(t, d)
+	kept, err := d.Retain(ctx, l, "again")
+	require.NoError(t, err)
+	require.True(t, kept)
+	require.Equal(t, "a work.txt\n", status(collect(t, d, l)))
+	crash{Op: "dispose", Step: "record-disposing", Lease: l}.run(t, d)
+	crash{Op: "sweep", Step: "admin-removed"}.run(t, d)
+	done, err := d.Sweep(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{l.ID}, done)
+	requireOnlyState(t, d)
+}
+
+// TestSweepPassesOverTheLiving holds a lock as a worker in the middle of an acquire does.
+func TestSweepPassesOverTheLiving(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.NoError(t, err)
+	swept := 0
+	d.step = func(string) {
+		swept++
+		other, err := New(Config{Repos: d.repos, Root: d.root})
+		require.NoError(t, err)
+		done, err := other.Sweep(ctx)
+		require.NoError(t, err)
+		require.Empty(t, done)
+	}
+	l, err := d.Acquire(ctx, who, at)
+	require.NoError(t, err)
+	require.Greater(t, swept, 10)
+	require.Empty(t, git(t, l.Dir, "status", "--porcelain"))
+}

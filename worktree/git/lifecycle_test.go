@@ -1,0 +1,479 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/worktree"
+)
+
+var ctx = context.Background()
+
+func requireGone(t testing.TB, err error, why string) {
+	t.Helper()
+	var gone *worktree.GoneError
+	require.ErrorAs(t, err, &gone)
+	require.Contains(t, gone.Why, why)
+}
+
+// agents returns different identities.
+func agents(n int) []worktree.Identity {
+	var out []worktree.Identity
+	for i := range n {
+		out = append(out, worktree.Identity{Namespace: "default", WorkflowID: fmt.Sprintf("agent-%d", i)})
+	}
+	return out
+}
+
+func TestAcquireAgainReturnsTheSameTree(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	put(t, l.Dir, "work.txt", "w\n")
+	git(t, l.Dir, "add", "-A")
+	git(t, l.Dir, "commit", "-qm", "work")
+
+	// A worker that starts anew on the same root, after the ref has moved.
+	put(t, host, "later.txt", "l\n")
+	git(t, host, "add", "-A")
+	git(t, host, "commit", "-qm", "later")
+	d2, err := New(Config{Repos: map[string]string{"r": host}, Root: d.root})
+	require.NoError(t, err)
+	again, err := d2.Acquire(ctx, who, l.Resolved)
+	require.NoError(t, err)
+	require.Equal(t, l, again)
+	require.NoError(t, d2.Check(ctx, l))
+	require.Equal(t, "a work.txt\n", status(collect(t, d2, l)))
+
+	moved, err := d2.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.NoError(t, err)
+	require.NotEqual(t, l.Resolved.Commit, moved.Commit)
+	_, err = d2.Acquire(ctx, who, moved)
+	require.True(t, fault.IsConfig(err), "%v", err)
+
+	a, err := d.HostID()
+	require.NoError(t, err)
+	b, err := d2.HostID()
+	require.NoError(t, err)
+	require.Equal(t, a, b)
+	require.Len(t, a, 16)
+}
+
+func TestAGoneTreeIsNeverMadeAnew(t *testing.T) {
+	d := driver(t, repo(t))
+	away := []struct {
+		name, why string
+		do        func(l worktree.Lease)
+	}{
+		{"disposed", "disposed", func(l worktree.Lease) { require.NoError(t, d.Dispose(ctx, l, true)) }},
+		{"removed", "removed", func(l worktree.Lease) { require.NoError(t, os.RemoveAll(l.Dir)) }},
+		{"moved and remade", "in its place", func(l worktree.Lease) {
+			require.NoError(t, os.Rename(l.Dir, filepath.Join(t.TempDir(), "elsewhere")))
+			require.NoError(t, os.Mkdir(l.Dir, 0o777))
+			put(t, l.Dir, "stranger", "s\n")
+		}},
+		{"link in its place", "in its place", func(l worktree.Lease) {
+			to := filepath.Join(t.TempDir(), "elsewhere")
+			require.NoError(t, os.Rename(l.Dir, to))
+			require.NoError(t, os.Symlink(to, l.Dir))
+		}},
+	}
+	for i, a := range away {
+		t.Run(a.name, func(t *testing.T) {
+			id := agents(len(away))[i]
+			l := acquire(t, d, id, "")
+			a.do(l)
+			_, err := d.Acquire(ctx, id, l.Resolved)
+			requireGone(t, err, a.why)
+			requireGone(t, d.Check(ctx, l), a.why)
+			_, err = d.Collect(ctx, l)
+			requireGone(t, err, a.why)
+			_, err = d.Retain(ctx, l, "failed")
+			requireGone(t, err, a.why)
+			// Dispose cleans up after it and keeps what it points to and what it did not make.
+			require.NoError(t, d.Dispose(ctx, l, false))
+			require.NoError(t, d.Dispose(ctx, l, false))
+			require.NoDirExists(t, filepath.Join(d.repos["r"], ".git", "worktrees", l.ID))
+			_, err = d.Acquire(ctx, id, l.Resolved)
+			requireGone(t, err, "")
+			if a.name == "moved and remade" {
+				require.FileExists(t, filepath.Join(l.Dir, "stranger"))
+				return
+			}
+			_, err = os.Lstat(l.Dir)
+			require.ErrorIs(t, err, os.ErrNotExist)
+		})
+	}
+	unknown := worktree.Lease{ID: "never-0-00", Dir: "/x", Nonce: "n"}
+	requireGone(t, d.Check(ctx, unknown), "no record")
+	require.NoError(t, d.Dispose(ctx, unknown, true))
+	requireGone(t, d.Check(ctx, worktree.Lease{ID: "../state"}), "no tree")
+	require.NoError(t, d.Dispose(ctx, worktree.Lease{ID: "../state"}, true))
+}
+
+func TestDisposeRefusesUncollectedWork(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	put(t, l.Dir, "only-untracked", "w\n")
+	var not *worktree.NotCollectedError
+	require.ErrorAs(t, d.Dispose(ctx, l, false), &not)
+	done, err := d.Sweep(ctx)
+	require.NoError(t, err)
+	require.Empty(t, done)
+	require.FileExists(t, filepath.Join(l.Dir, "only-untracked"))
+	other := l
+	other.Nonce = "another"
+	require.NoError(t, d.Dispose(ctx, other, true))
+	require.NoError(t, d.Check(ctx, l))
+	collect(t, d, l)
+	require.NoError(t, d.Dispose(ctx, l, false))
+	require.NoDirExists(t, l.Dir)
+}
+
+func TestDisposeDeletesWhatAnAgentLockedAndFollowsNothing(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	outside := t.TempDir()
+	put(t, outside, "precious", "p\n")
+	require.NoError(t, os.Symlink(outside, filepath.Join(l.Dir, "out")))
+	put(t, l.Dir, "locked/in/file", "x\n")
+	require.NoError(t, os.Chmod(filepath.Join(l.Dir, "locked/in"), 0o500))
+	require.NoError(t, os.Chmod(filepath.Join(l.Dir, "locked"), 0))
+	require.NoError(t, d.Dispose(ctx, l, true))
+	require.NoError(t, d.Close())
+	left, err := os.ReadDir(filepath.Join(d.root, "trash"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.FileExists(t, filepath.Join(outside, "precious"))
+}
+
+func TestStrangersAreLeftAlone(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.NoError(t, err)
+	for _, dir := range []string{d.treeDir(d.treeID(who)), filepath.Join(host, ".git", "worktrees", d.treeID(who))} {
+		require.NoError(t, os.MkdirAll(dir, 0o777))
+		put(t, dir, "file", "theirs\n")
+		_, err = d.Acquire(ctx, who, at)
+		require.True(t, fault.IsConfig(err), "%v", err)
+		require.FileExists(t, filepath.Join(dir, "file"))
+		require.NoError(t, os.RemoveAll(dir))
+	}
+	// A worktree of the user's own lives through all of it, though git would prune it.
+	mine := filepath.Join(t.TempDir(), "mine")
+	git(t, host, "worktree", "add", "-q", "--detach", mine)
+	require.NoError(t, os.RemoveAll(mine))
+	l := acquire(t, d, who, "")
+	require.NoError(t, d.Dispose(ctx, l, true))
+	_, err = d.Sweep(ctx)
+	require.NoError(t, err)
+	require.DirExists(t, filepath.Join(host, ".git", "worktrees", "mine"))
+}
+
+func TestAdminFolderSurvivesGitAndItsAgent(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	git(t, l.Dir, "commit", "-q", "--allow-empty", "-m", "only here")
+	own := git(t, l.Dir, "rev-parse", "HEAD")
+	git(t, host, "worktree", "prune", "--expire=now")
+	git(t, host, "reflog", "expire", "--expire=now", "--all")
+	git(t, host, "gc", "-q", "--prune=now")
+	require.Equal(t, "commit", git(t, l.Dir, "cat-file", "-t", own))
+	git(t, host, "update-ref", "-d", "refs/heads/main")
+	git(t, host, "gc", "-q", "--prune=now")
+	require.Equal(t, l.Resolved.Tree, git(t, l.Dir, "rev-parse", "HEAD^{tree}"))
+	// The agent unlocks, loses the marker, and git removes the tree: that is gone, and dispose is content.
+	require.NoError(t, os.Remove(filepath.Join(host, ".git", "worktrees", l.ID, markerName)))
+	git(t, l.Dir, "worktree", "unlock", l.Dir)
+	git(t, host, "update-ref", "refs/heads/main", own)
+	git(t, host, "worktree", "remove", l.Dir)
+	requireGone(t, d.Check(ctx, l), "removed")
+	require.NoError(t, d.Dispose(ctx, l, false))
+}
+
+func TestConcurrentAcquires(t *testing.T) {
+	host := repo(t)
+	before := fingerprint(t, host)
+	d := driver(t, host)
+	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.NoError(t, err)
+	ids := agents(8)
+	for range 6 {
+		ids = append(ids, who)
+	}
+	leases := make([]worktree.Lease, len(ids))
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() {
+			leases[i], errs[i] = d.Acquire(ctx, ids[i], at)
+		})
+	}
+	all.Wait()
+	for i := range ids {
+		require.NoError(t, errs[i])
+		require.Equal(t, leases[8], leases[max(8, i)])
+	}
+	for _, l := range leases[:9] {
+		require.Empty(t, git(t, l.Dir, "status", "--porcelain"))
+	}
+	for i := range ids {
+		all.Go(func() {
+			_, errs[i] = d.Collect(ctx, leases[i])
+			if i < 9 {
+				errs[i] = d.Dispose(ctx, leases[i], true)
+			}
+		})
+	}
+	all.Wait()
+	for i := range 9 {
+		require.NoError(t, errs[i])
+	}
+	same(t, before, fingerprint(t, host))
+}
+
+func TestAcquireLeavesNothingWhenItFails(t *testing.T) {
+	host := repo(t)
+	leaf := git(t, host, "rev-parse", "HEAD:src/deep/er/leaf.txt")
+	require.NoError(t, os.Remove(filepath.Join(host, "src/deep/er/leaf.txt")))
+	require.NoError(t, os.Remove(filepath.Join(host, ".git", "objects", leaf[:2], leaf[2:])))
+	before := fingerprint(t, host)
+	d := driver(t, host)
+	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.NoError(t, err)
+	_, err = d.Acquire(ctx, who, at)
+	require.ErrorContains(t, err, leaf)
+	same(t, before, fingerprint(t, host))
+	require.NoDirExists(t, d.treeDir(d.treeID(who)))
+	// Given out was nothing, so the next attempt may succeed.
+	put(t, host, "src/deep/er/leaf.txt", "leaf\n")
+	acquire(t, d, who, "")
+
+	stopped, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = d.Acquire(stopped, agents(1)[0], at)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = d.Acquire(ctx, agents(1)[0], worktree.Resolved{Repo: "r", Commit: at.Commit, Tree: leaf})
+	require.True(t, fault.IsConfig(err))
+}
+
+func TestTooFullDiskIsRefused(t *testing.T) {
+	d := driver(t, repo(t), func(c *Config) { c.MinFree = 1 << 60 })
+	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.NoError(t, err)
+	_, err = d.Acquire(ctx, who, at)
+	var space *worktree.SpaceError
+	require.ErrorAs(t, err, &space)
+	require.Equal(t, int64(1<<60), space.Min)
+	require.Positive(t, space.Free)
+}
+
+func TestRetainWithinThePinCap(t *testing.T) {
+	two := 2
+	d := driver(t, repo(t), func(c *Config) { c.PinCap = &two })
+	ids := agents(5)
+	var leases []worktree.Lease
+	for _, id := range ids {
+		leases = append(leases, acquire(t, d, id, ""))
+	}
+	for _, l := range leases[:4] {
+		kept, err := d.Retain(ctx, l, "failed "+l.ID)
+		require.NoError(t, err)
+		require.True(t, kept)
+		kept, err = d.Retain(ctx, l, "again")
+		require.NoError(t, err)
+		require.True(t, kept)
+	}
+	collect(t, d, leases[3])
+	list, err := d.List(ctx)
+	require.NoError(t, err)
+	var got []string
+	for _, h := range list {
+		got = append(got, h.State+" "+h.Why)
+		assert.DirExists(t, h.Path)
+	}
+	require.Equal(t, []string{"retained failed " + leases[2].ID, "retained failed " + leases[3].ID, "active "}, got)
+	requireGone(t, d.Check(ctx, leases[0]), "evicted")
+	_, err = d.Acquire(ctx, ids[1], leases[1].Resolved)
+	requireGone(t, err, "evicted")
+	collect(t, d, leases[4])
+	list, err = d.List(ctx)
+	require.NoError(t, err)
+	require.Equal(t, Collected, list[2].State)
+
+	zero := 0
+	for _, change := range []func(*Config){func(c *Config) { c.PinCap = &zero }, func(c *Config) { c.KeepOnError = false }} {
+		d := driver(t, repo(t), change)
+		l := acquire(t, d, who, "")
+		kept, err := d.Retain(ctx, l, "failed")
+		require.NoError(t, err)
+		require.False(t, kept)
+	}
+}
+
+func TestHostChangesAreReported(t *testing.T) {
+	host := repo(t)
+	git(t, host, "config", "user.token", "secret")
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	git(t, l.Dir, "config", "core.hooksPath", "/evil")
+	git(t, l.Dir, "config", "alias.st", "!sh -c evil")
+	git(t, l.Dir, "config", "color.ui", "never")
+	git(t, l.Dir, "config", "user.token", "other")
+	git(t, l.Dir, "tag", "v9")
+	git(t, l.Dir, "branch", "agent")
+	put(t, l.Dir, "README.md", "stashed\n")
+	git(t, l.Dir, "stash", "-q")
+	put(t, host, ".git/hooks/pre-commit", "#!/bin/sh\n")
+	require.NoError(t, os.Remove(filepath.Join(host, ".git", "hooks", "update.sample")))
+	p := collect(t, d, l)
+	var got []string
+	for _, c := range p.HostChanges {
+		s := c.Change + " " + c.Key
+		if c.Dangerous {
+			s += " !"
+		}
+		got = append(got, s)
+		assert.NotContains(t, s, "secret")
+	}
+	require.Equal(t, []string{
+		"added config alias.st !", "added config color.ui", "added config core.hookspath !", "changed config user.token",
+		"added hooks/pre-commit !", "removed hooks/update.sample", "added refs/heads/agent", "added refs/stash", "added refs/tags/v9",
+		"added stash entries",
+	}, got)
+
+	// `git init` through the admin folder makes the host bare.
+	other := acquire(t, d, agents(1)[0], "")
+	_, err := tryGit(other.Dir, nil, "--git-dir="+filepath.Join(host, ".git"), "config", "core.bare", "true")
+	require.NoError(t, err)
+	p = collect(t, d, other)
+	require.Equal(t, []worktree.HostChange{{Key: "config core.bare", Change: "changed"}}, p.HostChanges)
+
+	// What cannot be parsed is dangerous, and collect does not stumble over it.
+	put(t, host, ".git/config", "[core\n")
+	put(t, host, ".git/refs/heads/broken", "junk\n")
+	p = collect(t, d, other)
+	require.Contains(t, p.HostChanges, worktree.HostChange{Key: "config", Change: "added", Dangerous: true})
+	require.Contains(t, p.HostChanges, worktree.HostChange{Key: "refs/heads/broken", Change: "added"})
+}
+
+func TestNothingOfTheRepositoryRuns(t *testing.T) {
+	host := repo(t)
+	ran := filepath.Join(t.TempDir(), "ran")
+	script := "#!/bin/sh\necho \"$0\" >>'" + ran + "'\ncat\n"
+	for _, hook := range []string{"post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "post-commit", "pre-commit", "fsmonitor-watchman"} {
+		put(t, host, ".git/hooks/"+hook, script)
+		require.NoError(t, os.Chmod(filepath.Join(host, ".git/hooks", hook), 0o755))
+	}
+	program := filepath.Join(host, ".git/hooks/fsmonitor-watchman")
+	for _, key := range []string{"core.fsmonitor", "filter.canary.clean", "filter.canary.smudge", "filter.canary.process", "diff.canary.textconv", "diff.external", "core.pager", "core.editor", "credential.helper", "core.sshCommand"} {
+		git(t, host, "config", key, program)
+	}
+	put(t, host, ".git/info/attributes", "* diff=canary merge=canary\n")
+	require.NoError(t, os.RemoveAll(ran))
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	put(t, l.Dir, "README.md", "edited\n")
+	put(t, l.Dir, ".gitattributes", "* filter=canary\n")
+	p := collect(t, d, l)
+	require.Equal(t, "a .gitattributes\nm README.md\n", status(p))
+	kept, err := d.Retain(ctx, l, "why")
+	require.NoError(t, err)
+	require.True(t, kept)
+	_, err = d.Sweep(ctx)
+	require.NoError(t, err)
+	require.NoError(t, d.Dispose(ctx, l, false))
+	require.NoFileExists(t, ran)
+	// The canary sings: git itself would have run it.
+	_, _ = tryGit(host, nil, "status")
+	require.FileExists(t, ran)
+}
+
+func TestLeftoversOfALostRecordAreSwept(t *testing.T) {
+	host := repo(t)
+	before := fingerprint(t, host)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	live := acquire(t, d, agents(1)[0], "")
+	require.NoError(t, os.RemoveAll(d.stateDir(l.ID)))
+	require.NoError(t, os.RemoveAll(l.Dir))
+	put(t, d.root, "trash/old.1234/file", "x\n")
+	// Another root's tree, and one whose lock is held, are not touched.
+	other := driver(t, host)
+	theirs := acquire(t, other, who, "")
+	done, err := d.Sweep(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []string{l.ID}, done)
+	require.NoError(t, d.Check(ctx, live))
+	require.NoError(t, other.Check(ctx, theirs))
+	require.Empty(t, git(t, live.Dir, "status", "--porcelain"))
+	require.Empty(t, git(t, theirs.Dir, "status", "--porcelain"))
+	require.NoDirExists(t, filepath.Join(d.root, "trash", "old.1234"))
+	require.NoError(t, d.Dispose(ctx, live, true))
+	require.NoError(t, other.Dispose(ctx, theirs, true))
+	same(t, before, fingerprint(t, host))
+}
+
+func TestAMachineThatStopsTooSoonCostsTheTree(t *testing.T) {
+	d := driver(t, repo(t))
+	l := acquire(t, d, who, "")
+	require.NoError(t, d.Close())
+	r, err := d.load(l.ID)
+	require.NoError(t, err)
+	r.Boot = "before"
+	require.NoError(t, d.save(l.ID, r))
+	require.NoError(t, d.Check(ctx, l))
+	require.NoError(t, os.Remove(filepath.Join(d.stateDir(l.ID), flushedMark)))
+	requireGone(t, d.Check(ctx, l), "machine stopped")
+	require.NoError(t, d.Dispose(ctx, l, false))
+}
+
+func TestAFileThatKeepsChangingIsNamed(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	put(t, l.Dir, "busy.txt", "0\n")
+	f, err := d.unfreeze(l.ID, mustLoad(t, d, l.ID))
+	require.NoError(t, err)
+	defer f.objects.close()
+	root, err := os.OpenRoot(l.Dir)
+	require.NoError(t, err)
+	defer root.Close()
+	s := &scan{ctx: ctx, base: f.base, tracked: f.tracked, ignore: f.ignore, attrs: f.attrs, settings: f.settings, objects: f.objects}
+	require.NoError(t, s.run(root))
+	put(t, l.Dir, "busy.txt", "1\n")
+	at := newStack(root, false)
+	for i := range s.found {
+		if e := &s.found[i]; e.path == "busy.txt" {
+			side, err := s.diskSide(ctx, at, e)
+			require.NoError(t, err)
+			_, err = side.load()
+			var changing *worktree.ChangingError
+			require.ErrorAs(t, err, &changing)
+			require.Equal(t, "busy.txt", changing.Path)
+			require.ErrorAs(t, side.copy(new(strings.Builder)), &changing)
+		}
+	}
+	require.Equal(t, "a busy.txt\n", status(collect(t, d, l)))
+}
+
+func mustLoad(t testing.TB, d *Driver, id string) *record {
+	t.Helper()
+	r, err := d.load(id)
+	require.NoError(t, err)
+	require.NotNil(t, r)
+	return r
+}
