@@ -103,3 +103,33 @@ func quoteAnyhow(rng *rand.Rand, text string) string {
 	}
 	return b.String()
 }
+
+// wrapperHeads stand in front of another command.
+var wrapperHeads = []string{"env", "env A=1", "env -u A B=2", "env -i PATH=\"$PATH\" OUT=\"$OUT\"", "env --unset=A", "env -", "env -S 'nice a'", "env -vS'A=1 a'", "env --",
+	"timeout 5", "timeout -s KILL -k 1 5", "timeout --signal=KILL 5", "timeout --foreground 5s", "nohup", "nohup --", "nice", "nice -n 5", "nice -5", "nice --adjustment=5",
+	"nice -n5 --", "xargs", "xargs -n 1", "xargs -n1 -P2", "xargs -I{}", "xargs -I % ", "xargs -i", "xargs -r", "xargs -0", "xargs -d y", "xargs -L1 --", "xargs --replace=Q",
+	"xargs --max-args=1", "find . -name x.go -exec", "find x.go -execdir", "find . -maxdepth 0 -exec", "command", "command -p", "builtin", "exec", "exec -a q", "eval", "A=1", "! ", "time",
+	"time -p", "time --", "$X", "\"$Y\"", "n?ce", "{nice,a}", "n$E\"ice\"", "$'nice'", "$'env' $'-i'"}
+
+// generateWrapped makes up a command that runs another behind wrappers, at most depth of them.
+func generateWrapped(rng *rand.Rand, depth int) string {
+	if depth == 0 || rng.IntN(5) == 0 {
+		return simpleCommand(rng)
+	}
+	inner := generateWrapped(rng, depth-1)
+	switch rng.IntN(6) {
+	case 0:
+		return pickOne(rng, []string{"sh -c ", "sh -ec ", "sh -o errexit -c ", "sh -c -e ", "sh +e -c ", "sh -c -- ", "sh -oc errexit "}) + quoteAnyhow(rng, inner) +
+			pickOne(rng, []string{"", " x", " x rm", " \"$X\""})
+	case 1:
+		return pickOne(rng, []string{"eval ", "trap -- ", "trap "}) + quoteAnyhow(rng, inner) + " EXIT"
+	case 2:
+		return "xargs sh -c " + quoteAnyhow(rng, inner+" \"$@\"") + " x"
+	default:
+		head := pickOne(rng, wrapperHeads)
+		if strings.HasPrefix(head, "find") {
+			return head + " " + inner + pickOne(rng, []string{" {} \\;", " \\;", " {} +", " {} ';' -exec a {} \\;"})
+		}
+		return head + " " + inner
+	}
+}

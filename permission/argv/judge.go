@@ -1,6 +1,9 @@
 package argv
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // judgeWords finds what the words of a segment refuse, and builds the views on them.
 func (s *segment) judgeWords(depth int) {
@@ -20,16 +23,15 @@ func (s *segment) judgeWords(depth int) {
 	}
 	first := 0 // the command word
 	for first < len(s.words) && s.words[first].spelled {
-		if first > 0 {
-			// A pattern may name some of the assignments in front, so each rest of them is a view.
-			s.views = append(s.views, view{words: s.words[first:]})
-		}
 		first++
 	}
-	if first > 0 {
-		s.views = append(s.views, view{words: s.words})
-	}
 	args := s.words[first:]
+	// A pattern may name some of the keywords and assignments in front, so each rest of them is a view.
+	dyn := slices.ContainsFunc(args, func(w word) bool { return w.dyn })
+	for i := first - 1; i >= 0; i-- {
+		dyn = dyn || s.words[i].dyn
+		s.views = append(s.views, view{words: s.words[i:], dyn: dyn})
+	}
 	if len(args) == 0 {
 		return
 	}
@@ -40,6 +42,9 @@ func (s *segment) judgeWords(depth int) {
 	}
 	s.builtin(args)
 	s.program(args, false, depth)
+	if first > 0 && args[0].text == "--" {
+		s.program(args[1:], false, depth) // bash takes it for the end of the options of time
+	}
 }
 
 // builtin refuses the commands that run, define or evaluate text, whatever the pattern says of their arguments.
@@ -113,16 +118,16 @@ func (s *segment) restrict(deny, ask []Pattern) verdict {
 	if s.asks != "" {
 		return unspoken(Ask, s.asks)
 	}
-	if i := s.find(deny, Pattern.holds); i >= 0 {
+	if i := s.find(deny, holds); i >= 0 {
 		return spoken(Deny, TableDeny, deny, i, "")
 	}
-	if i := s.find(ask, Pattern.holds); i >= 0 {
+	if i := s.find(ask, holds); i >= 0 {
 		return spoken(Ask, TableAsk, ask, i, "")
 	}
-	if i := s.find(deny, Pattern.mayHold); i >= 0 {
+	if i := s.find(deny, mayHold); i >= 0 {
 		return spoken(Ask, TableDeny, deny, i, mayExpand)
 	}
-	if i := s.find(ask, Pattern.mayHold); i >= 0 {
+	if i := s.find(ask, mayHold); i >= 0 {
 		return spoken(Ask, TableAsk, ask, i, mayExpand)
 	}
 	if s.unsure != "" && len(deny)+len(ask) > 0 {
@@ -131,10 +136,10 @@ func (s *segment) restrict(deny, ask []Pattern) verdict {
 	return unspoken(None, "")
 }
 
-func (s *segment) find(patterns []Pattern, match func(Pattern, view) bool) int {
-	for i, p := range patterns {
-		for _, v := range s.views {
-			if match(p, v) {
+func (s *segment) find(patterns []Pattern, match func(*Pattern, *view) bool) int {
+	for i := range patterns {
+		for j := range s.views {
+			if match(&patterns[i], &s.views[j]) {
 				return i
 			}
 		}
@@ -147,8 +152,8 @@ func (s *segment) permit(allow []Pattern) verdict {
 	if s.never != "" {
 		return unspoken(Ask, s.never)
 	}
-	for i, p := range allow {
-		if p.covers(s.words) {
+	for i := range allow {
+		if covers(&allow[i], s.words) {
 			return spoken(Allow, TableAllow, allow, i, s.note)
 		}
 	}

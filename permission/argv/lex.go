@@ -121,6 +121,9 @@ func (l *lexer) simple(s *syntax.Stmt, end syntax.Pos, words []word, in scope) {
 	asks, never, note := redirects(l.src, s.Redirs)
 	seg := segment{asks: asks, never: in.never, note: note}
 	start := int(s.Position.Offset())
+	if s.Cmd != nil {
+		start = min(start, int(s.Cmd.Pos().Offset()))
+	}
 	if len(in.prefix) > 0 {
 		start = in.start
 	}

@@ -18,25 +18,38 @@ func (c Command) Chain(deny, ask []Pattern) Result {
 	return c.judge(func(s *segment) verdict { return s.restrict(deny, ask) })
 }
 
+// maxExplained bounds the segments told in a [Result]; all of them are judged.
+const maxExplained = 256
+
 func (c Command) judge(of func(*segment) verdict) Result {
 	segments := c.segments
 	if len(segments) == 0 {
 		segments = []segment{{asks: "no command"}}
 	}
-	r := Result{Outcome: None, Index: -1, Segments: make([]Segment, 0, len(segments))}
+	r := Result{Outcome: None, Index: -1, Segments: make([]Segment, 0, min(len(segments), maxExplained))}
 	for i := range segments {
 		v := of(&segments[i])
-		r.Segments = append(r.Segments, Segment{
-			Segment:   shown(segments[i].text),
-			Verdict:   v.outcome.String(),
-			Table:     v.table,
-			Pattern:   v.pattern,
-			Construct: v.construct,
-		})
 		// The first segment with the strictest outcome speaks for the command.
-		if i == 0 || v.outcome < r.Outcome {
+		decides := i == 0 || v.outcome < r.Outcome
+		if decides {
 			r.Outcome, r.Table, r.Index, r.Construct = v.outcome, v.table, v.index, v.construct
+		}
+		switch {
+		case len(r.Segments) < maxExplained:
+			r.Segments = append(r.Segments, segments[i].explain(v))
+		case decides:
+			r.Segments[maxExplained-1] = segments[i].explain(v)
 		}
 	}
 	return r
+}
+
+func (s *segment) explain(v verdict) Segment {
+	return Segment{
+		Segment:   shown(s.text),
+		Verdict:   v.outcome.String(),
+		Table:     v.table,
+		Pattern:   v.pattern,
+		Construct: v.construct,
+	}
 }

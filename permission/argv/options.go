@@ -32,7 +32,7 @@ func (o options) scan(words []word) (rest []word, opts []found, ok bool) {
 	for len(words) > 0 {
 		w := &words[0]
 		if w.dyn {
-			return nil, opts, false
+			return words, opts, startsPlainly(w)
 		}
 		text := w.text
 		if text == "--" {
@@ -65,6 +65,11 @@ func (o options) scan(words []word) (rest []word, opts []found, ok bool) {
 		opts = append(opts, f...)
 	}
 	return nil, opts, true
+}
+
+// startsPlainly reports whether w, which a shell expands, is no option whatever it becomes.
+func startsPlainly(w *word) bool {
+	return len(w.shape) > 0 && w.shape[0].kind == exactly && w.shape[0].text[0] != '-'
 }
 
 // longOption reads --text; need says that the next word is its argument.

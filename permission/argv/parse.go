@@ -28,16 +28,21 @@ func parse(text string) parsed {
 		if file == nil {
 			return parsed{src: src, broken: err.Error()}
 		}
+		continued, misread := comments(src, file)
 		// The parser continues a comment over a backslash and newline and takes the next line for arguments; the
 		// shells end the comment there and run the next line.
-		if blanked, found := blankComments(src, file); found {
-			src = blanked
+		if len(continued) > 0 {
+			src = blank(src, continued)
 			continue
 		}
 		p := parsed{src: src, stmts: file.Stmts}
-		if err != nil {
+		switch {
+		case misread != nil:
+			p.broken = "number sign inside a word"
+			p.stmts = finished(file.Stmts, misread.Pos().Line())
+		case err != nil:
 			p.broken = "syntax error"
-			p.stmts = finished(file.Stmts, err)
+			p.stmts = finished(file.Stmts, errorLine(err))
 		}
 		return p
 	}
@@ -60,12 +65,12 @@ func parseOnce(src string) (file *syntax.File, err error) {
 	return file, err
 }
 
-// blankComments replaces the closing backslash of each comment that the parser carried over a newline.
-func blankComments(src string, file *syntax.File) (string, bool) {
-	if !strings.Contains(src, "\\\n") || !strings.Contains(src, "#") {
-		return src, false
+// comments returns the offsets of the backslashes over which the parser continued a comment, and the first
+// comment that is none: inside parentheses the parser takes the # of 'a'#b for one.
+func comments(src string, file *syntax.File) (continued []int, misread *syntax.Comment) {
+	if !strings.Contains(src, "#") {
+		return nil, nil
 	}
-	var out []byte
 	syntax.Walk(file, func(n syntax.Node) bool {
 		c, ok := n.(*syntax.Comment)
 		if !ok {
@@ -75,36 +80,55 @@ func blankComments(src string, file *syntax.File) (string, bool) {
 		end := min(start+1+len(c.Text), len(src))
 		for i := start; i+1 < end; i++ {
 			if src[i] == '\\' && src[i+1] == '\n' {
-				if out == nil {
-					out = []byte(src)
-				}
-				out[i] = ' '
+				continued = append(continued, i)
 			}
+		}
+		if misread == nil && !startsWord(src, start) {
+			misread = c
 		}
 		return true
 	})
-	if out == nil {
-		return src, false
-	}
-	return string(out), true
+	return continued, misread
 }
 
-// finished returns the statements that end on a line before the error. A shell reads line by line, so these
-// have run when it reports the error.
-func finished(stmts []*syntax.Stmt, err error) []*syntax.Stmt {
-	var line uint
-	var parseErr syntax.ParseError
-	var langErr syntax.LangError
-	switch {
-	case errors.As(err, &parseErr):
-		line = parseErr.Pos.Line()
-	case errors.As(err, &langErr):
-		line = langErr.Pos.Line()
+// startsWord reports whether the byte at offset stands where a shell begins a word.
+func startsWord(src string, offset int) bool {
+	for offset >= 2 && src[offset-1] == '\n' && backslashes(src[:offset-1])%2 == 1 {
+		offset -= 2
 	}
+	return offset <= 0 || strings.IndexByte(" \t\n;&|()<>`", src[offset-1]) >= 0
+}
+
+// backslashes counts the backslashes at the end of s.
+func backslashes(s string) int { return len(s) - len(strings.TrimRight(s, `\`)) }
+
+func blank(src string, offsets []int) string {
+	out := []byte(src)
+	for _, i := range offsets {
+		out[i] = ' '
+	}
+	return string(out)
+}
+
+// finished returns the statements that end on a line before the given one, on which the text cannot be read. A
+// shell reads line by line, so these have run when it reports the error.
+func finished(stmts []*syntax.Stmt, line uint) []*syntax.Stmt {
 	for i, s := range stmts {
 		if s == nil || s.End().Line() >= line {
 			return stmts[:i]
 		}
 	}
 	return stmts
+}
+
+func errorLine(err error) uint {
+	var parseErr syntax.ParseError
+	var langErr syntax.LangError
+	switch {
+	case errors.As(err, &parseErr):
+		return parseErr.Pos.Line()
+	case errors.As(err, &langErr):
+		return langErr.Pos.Line()
+	}
+	return 0
 }

@@ -118,7 +118,7 @@ func (p Pattern) String() string { return p.text }
 
 // covers reports whether p, as an allow pattern, covers every one of words. A word that must be spelled out is
 // covered by its own text alone, and one that a shell expands not by text that it would not.
-func (p Pattern) covers(words []word) bool {
+func covers(p *Pattern, words []word) bool {
 	if len(words) < len(p.tokens) || len(words) == 0 || p.text == "" {
 		return false
 	}

@@ -1,6 +1,10 @@
 package argv
 
-import "mvdan.cc/sh/v3/syntax"
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
 
 // harmlessNote explains an allow in which a redirection was passed over.
 const harmlessNote = "redirections to /dev/null and the standard streams do not count"
@@ -49,9 +53,15 @@ func harmless(r *syntax.Redirect, target *word) bool {
 	return false
 }
 
-// readApart reports whether dash finds other words in a command, whose words end at end, than bash does: a
-// descriptor over 9 is an argument there, and what follows &> is a command of its own.
+// readApart reports whether bash, dash and the parser find other words in a command, whose words end at end: a
+// descriptor over 9 is an argument for dash, what follows &> is a command of its own there, and for bash >& -f
+// closes a descriptor and has an argument f.
 func readApart(r *syntax.Redirect, end syntax.Pos) bool {
+	if r.Op == syntax.DplIn || r.Op == syntax.DplOut {
+		if lit, ok := r.Word.Parts[0].(*syntax.Lit); ok && strings.HasPrefix(lit.Value, "-") && r.Word.Lit() != "-" {
+			return true
+		}
+	}
 	if r.N != nil && len(r.N.Value) > 1 {
 		return true
 	}

@@ -66,7 +66,7 @@ type Result struct {
 	Index int
 	// Construct names the piece of shell grammar that decided, or is empty.
 	Construct string
-	// Segments has one entry per simple command, and one per construct judged on its own, in source order. It is
-	// never empty.
+	// Segments has one entry per simple command, and one per construct judged on its own, in source order. It has
+	// at least one and at most 256 entries; of a longer command it has the first ones and, last, the one that decided.
 	Segments []Segment
 }

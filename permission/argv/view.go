@@ -1,5 +1,7 @@
 package argv
 
+import "slices"
+
 // view is one argument list that deny and ask patterns look at: the words as written, those without
 // assignments, the program behind a wrapper.
 type view struct {
@@ -8,11 +10,15 @@ type view struct {
 	base *word
 	// open: any number of words may follow (xargs).
 	open bool
+	// dyn: a shell expands some of the words.
+	dyn bool
 }
 
-func (v view) len() int { return len(v.words) }
+func newView(words []word, open bool) view {
+	return view{words: words, open: open, dyn: open || slices.ContainsFunc(words, func(w word) bool { return w.dyn })}
+}
 
-func (v view) at(i int) *word {
+func (v *view) at(i int) *word {
 	if i == 0 && v.base != nil {
 		return v.base
 	}
@@ -20,13 +26,13 @@ func (v view) at(i int) *word {
 }
 
 // holds reports whether p matches the words of v as they stand.
-func (p Pattern) holds(v view) bool {
-	n := v.len()
+func holds(p *Pattern, v *view) bool {
+	n := len(v.words)
 	if n < len(p.tokens) || n == 0 || p.text == "" || n > len(p.tokens) && !p.rest {
 		return false
 	}
-	for i, t := range p.tokens {
-		if !t.any && !v.at(i).is(t.text) {
+	for i := range p.tokens {
+		if t := &p.tokens[i]; !t.any && !v.at(i).is(t.text) {
 			return false
 		}
 	}
@@ -34,14 +40,20 @@ func (p Pattern) holds(v view) bool {
 }
 
 // mayHold reports whether the words of v may become, once a shell has expanded them, words that p matches. It
-// never says no wrongly. State i means that the first i tokens are matched.
-func (p Pattern) mayHold(v view) bool {
-	if p.text == "" {
+// never says no wrongly.
+func mayHold(p *Pattern, v *view) bool {
+	if p.text == "" || !v.dyn {
 		return false
 	}
+	if len(v.words) > 0 && len(p.tokens) > 0 {
+		if first := v.at(0); !first.dyn && !p.tokens[0].any && !first.is(p.tokens[0].text) {
+			return false
+		}
+	}
+	// State i means that the first i tokens are matched.
 	m := matcher{pattern: p, state: make([]bool, len(p.tokens)+1), spare: make([]bool, len(p.tokens)+1)}
 	m.state[0] = true
-	for i := range v.len() {
+	for i := range v.words {
 		if !m.step(v.at(i)) {
 			return false
 		}
@@ -53,7 +65,7 @@ func (p Pattern) mayHold(v view) bool {
 }
 
 type matcher struct {
-	pattern      Pattern
+	pattern      *Pattern
 	state, spare []bool
 }
 

@@ -66,7 +66,7 @@ var runners = slices.Concat([]string{"alias", "command", "env", "eval", "find", 
 func (s *segment) program(words []word, open bool, depth int) {
 	if len(words) == 0 {
 		if open {
-			s.views = append(s.views, view{open: true})
+			s.views = append(s.views, newView(nil, true))
 		}
 		return
 	}
@@ -74,11 +74,12 @@ func (s *segment) program(words []word, open bool, depth int) {
 		s.doubt("too many programs one behind the other")
 		return
 	}
-	s.views = append(s.views, view{words: words, open: open})
+	v := newView(words, open)
+	s.views = append(s.views, v)
 	cmd := &words[0]
-	base, hasPath := baseName(cmd)
-	if hasPath {
-		s.views = append(s.views, view{words: words, base: &base, open: open})
+	if base, ok := baseName(cmd); ok {
+		v.base = &base
+		s.views = append(s.views, v)
 		cmd = &base
 	}
 	if cmd.dyn {
@@ -123,14 +124,21 @@ func baseName(w *word) (word, bool) {
 		if i == len(w.shape)-1 && !w.gap && !w.many {
 			return literal(tail), tail != ""
 		}
-		shape := append([]piece{{exactly, tail}}, w.shape[i+1:]...)
-		return word{text: tail, dyn: true, shape: shape}, true
+		var shape []piece
+		if tail != "" {
+			shape = append(shape, piece{exactly, tail})
+		}
+		shape = append(shape, w.shape[i+1:]...)
+		return word{text: w.text, dyn: true, shape: shape}, true
 	}
 	return word{}, false
 }
 
 // behind adds the views on what the program called name runs with args.
 func (s *segment) behind(name string, args []word, open bool, depth int) {
+	if slices.Contains(runners, name) && slices.ContainsFunc(args, func(w word) bool { return w.alt != "" }) {
+		s.doubt("quotes that bash and dash read differently")
+	}
 	if w, ok := wrappers[name]; ok {
 		s.wrapped(name, w, args, open, depth)
 		return

@@ -1,0 +1,219 @@
+package argv
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// generated calls check with commands that can be read to their end, so that text may be put around them.
+func generated(t *testing.T, check func(rng *rand.Rand, command string)) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed(t), 3))
+	done := 0
+	for range rounds(3000) {
+		command := generate(rng)
+		if closed(command) {
+			check(rng, command)
+			done++
+		}
+	}
+	require.NotZero(t, done)
+}
+
+// closed reports whether a line may follow command without becoming part of it.
+func closed(command string) bool {
+	return Lex(command).broken == "" && !strings.HasSuffix(command, `\`) && !strings.Contains(command, "<<")
+}
+
+func someTables(t testing.TB) Tables {
+	t.Helper()
+	return Tables{
+		Allow: compileAll(t, []string{"a **", "npm *", "git", "b '*' **", "! a **", "A=1 a **", "f x", "echo **"}),
+		Ask:   compileAll(t, []string{"git push **", "b --", "a rm"}),
+		Deny:  compileAll(t, []string{"rm **", "b -f **", "npm x"}),
+	}
+}
+
+func TestAddingASegmentNeverWeakens(t *testing.T) {
+	tables := someTables(t)
+	generated(t, func(rng *rand.Rand, command string) {
+		other := generate(rng)
+		if !closed(other) {
+			return
+		}
+		both := Lex(command + "\n" + other)
+		if both.broken != "" {
+			return // both together are over a limit
+		}
+		want := min(Lex(command).Match(tables).Outcome, Lex(other).Match(tables).Outcome)
+		require.Equal(t, want, both.Match(tables).Outcome, "%q and %q", command, other)
+		chain := min(Lex(command).Chain(tables.Deny, tables.Ask).Outcome, Lex(other).Chain(tables.Deny, tables.Ask).Outcome)
+		require.Equal(t, chain, both.Chain(tables.Deny, tables.Ask).Outcome, "%q and %q", command, other)
+	})
+}
+
+func TestFewerAllowsAndMoreDeniesNeverWeaken(t *testing.T) {
+	full := someTables(t)
+	generated(t, func(rng *rand.Rand, command string) {
+		c := Lex(command)
+		less := full
+		less.Allow = slices.Delete(slices.Clone(full.Allow), 0, 1+rng.IntN(len(full.Allow)))
+		require.LessOrEqual(t, c.Match(less).Outcome, c.Match(full).Outcome, "%q without an allow", command)
+		less.Allow = nil
+		require.NotEqual(t, Allow, c.Match(less).Outcome, "%q with an empty allow table", command)
+		fewer := full
+		fewer.Deny = full.Deny[:rng.IntN(len(full.Deny))]
+		require.LessOrEqual(t, c.Match(full).Outcome, c.Match(fewer).Outcome, "%q with another deny", command)
+		require.LessOrEqual(t, c.Chain(full.Deny, full.Ask).Outcome, c.Chain(fewer.Deny, full.Ask).Outcome, "%q with another deny", command)
+	})
+}
+
+func TestOrderOfPatternsDoesNotMatter(t *testing.T) {
+	tables := someTables(t)
+	generated(t, func(rng *rand.Rand, command string) {
+		other := Tables{Allow: slices.Clone(tables.Allow), Ask: slices.Clone(tables.Ask), Deny: slices.Clone(tables.Deny)}
+		for _, list := range [][]Pattern{other.Allow, other.Ask, other.Deny} {
+			rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		}
+		c := Lex(command)
+		require.Equal(t, c.Match(tables).Outcome, c.Match(other).Outcome, "%q", command)
+	})
+}
+
+func TestBlanksAndCommentsDoNotMatter(t *testing.T) {
+	tables := someTables(t)
+	generated(t, func(_ *rand.Rand, command string) {
+		want := Lex(command).Match(tables).Outcome
+		for _, around := range [][2]string{{"  \t", "  "}, {"", " # note"}, {"# note\n", "\n# note\n"}, {"\n\n", "\n\n"}, {"# \\\n", " #\\\n"}, {strings.Repeat(" ", 1020), ""},
+			{strings.Repeat("\n", 1023), "\n"}} {
+			require.Equal(t, want, Lex(around[0]+command+around[1]).Match(tables).Outcome, "%q between %q", command, around)
+		}
+	})
+}
+
+func TestSubshellNeverWeakensAndNeverAllows(t *testing.T) {
+	tables := someTables(t)
+	generated(t, func(_ *rand.Rand, command string) {
+		inner, outer := Lex(command), Lex("( "+command+"\n)")
+		if outer.broken != "" {
+			require.Equal(t, Ask, outer.Match(tables).Outcome, "%q in a subshell", command)
+			return // the parser refuses more inside parentheses
+		}
+		got := outer.Match(tables).Outcome
+		require.LessOrEqual(t, got, min(Ask, inner.Match(tables).Outcome), "%q in a subshell", command)
+		require.LessOrEqual(t, outer.Chain(tables.Deny, tables.Ask).Outcome, inner.Chain(tables.Deny, tables.Ask).Outcome, "%q in a subshell", command)
+	})
+}
+
+func TestQuotingDoesNotMatter(t *testing.T) {
+	tables := someTables(t)
+	rng := rand.New(rand.NewPCG(seed(t), 4))
+	for range rounds(3000) {
+		args := randomArgs(rng)
+		plain := quoteAll(args)
+		var odd []string
+		for _, a := range args {
+			odd = append(odd, quoteAnyhow(rng, a))
+		}
+		variant := strings.Join(odd, " ")
+		if refusal(variant) != "" {
+			continue // it holds a dollar before a line continuation
+		}
+		want := Lex(plain).Match(tables)
+		got := Lex(variant).Match(tables)
+		require.Equal(t, want.Outcome, got.Outcome, "%q and %q", plain, variant)
+		require.Equal(t, want.Table, got.Table, "%q and %q", plain, variant)
+		require.Equal(t, want.Index, got.Index, "%q and %q", plain, variant)
+		require.Equal(t, Lex(plain).Chain(tables.Deny, tables.Ask).Outcome, LexArgv(args).Chain(tables.Deny, tables.Ask).Outcome, "%q", args)
+	}
+}
+
+func randomArgs(rng *rand.Rand) []string {
+	args := []string{programs[rng.IntN(6)]}
+	for range rng.IntN(4) {
+		args = append(args, pickOne(rng, words))
+	}
+	return args
+}
+
+func TestSuggestionAllowsItsOwnSegmentOnly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(seed(t), 5))
+	made := 0
+	for range rounds(2000) {
+		args, others := randomArgs(rng), randomArgs(rng)
+		segment := quoteAll(args)
+		text, ok := Suggest(segment)
+		require.True(t, ok, "%q", segment)
+		made++
+		p, err := Compile(text)
+		require.NoError(t, err)
+		tables := Tables{Allow: []Pattern{p}}
+		require.Equal(t, Allow, Lex(segment).Match(tables).Outcome, "%q by %q", segment, text)
+		if !slices.Equal(args, others) {
+			require.Equal(t, Ask, Lex(quoteAll(others)).Match(tables).Outcome, "%q by %q", others, text)
+		}
+	}
+	require.NotZero(t, made)
+}
+
+// The generated text need not be closed here: what is suggested for a segment of a result is safe whatever it is.
+func TestSuggestionOfAnything(t *testing.T) {
+	rng := rand.New(rand.NewPCG(seed(t), 6))
+	for range rounds(3000) {
+		for _, s := range Lex(generate(rng)).Match(Tables{}).Segments {
+			text, ok := Suggest(s.Segment)
+			if !ok {
+				continue
+			}
+			p, err := Compile(text)
+			require.NoError(t, err, "%q", s.Segment)
+			require.False(t, p.rest)
+			require.Equal(t, Allow, Lex(s.Segment).Match(Tables{Allow: []Pattern{p}}).Outcome)
+		}
+	}
+}
+
+func FuzzLex(f *testing.F) {
+	for _, file := range []string{"corpus.jsonl", "reference.jsonl", "chain.jsonl"} {
+		for _, r := range readRows(f, file) {
+			f.Add(r.Command)
+		}
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 200 {
+		f.Add(generate(rng))
+	}
+	tables := Tables{Allow: everything(f), Deny: compileAll(f, []string{"rm **", "git push --force"}), Ask: compileAll(f, []string{"git push **"})}
+	f.Fuzz(func(t *testing.T, command string) {
+		c := Lex(command)
+		got := c.Match(tables)
+		require.NotEqual(t, None, got.Outcome)
+		require.NotEqual(t, Allow, c.Match(Tables{Deny: tables.Deny}).Outcome)
+		chain := c.Chain(tables.Deny, tables.Ask)
+		require.NotEqual(t, Allow, chain.Outcome)
+		require.NotEmpty(t, got.Segments)
+		_, err := json.Marshal(got.Segments)
+		require.NoError(t, err)
+		for _, s := range got.Segments {
+			require.Empty(t, unreadable(s.Segment))
+		}
+		if p, err := Compile(command); err == nil {
+			require.Equal(t, command, p.String())
+		}
+		LexArgv(strings.Split(command, " ")).Match(tables)
+		if strings.HasSuffix(command, `\`) {
+			return
+		}
+		more := Lex(command + "\nrm -rf /")
+		if more.broken != c.broken && refusal(command+"\nrm -rf /") != "" {
+			return
+		}
+		require.LessOrEqual(t, more.Match(tables).Outcome, got.Outcome, "%q", command)
+		require.LessOrEqual(t, more.Chain(tables.Deny, tables.Ask).Outcome, chain.Outcome, "%q", command)
+	})
+}
