@@ -72,7 +72,7 @@ type setup struct {
 func logger() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 func dial(t testing.TB, address string) client.Client {
-	c, err := client.Dial(client.Options{HostPort: address, Logger: sdklog.NewStructuredLogger(logger())})
+	c, err := client.Dial(client.Options{HostPort: address, Identity: "e2e", Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -154,7 +154,7 @@ func plugin(s setup, c client.Client, effects string, store blob.Store) (*worker
 		Permissions: permission.Layer{Deny: s.Deny},
 		Tools: []*tool.Def{noteTool("look", effects, tool.Read), noteTool("note", effects, tool.Write),
 			noteTool("run", effects, tool.Execute), bigTool(), holdTool(effects)},
-		Blobs: store, Client: c, DecideTimeout: 20 * time.Second, Log: logger(),
+		Blobs: store, Client: c, Dir: os.TempDir(), DecideTimeout: 20 * time.Second, Log: logger(),
 	}
 	p := cfg.Profiles["p"]
 	if s.Deadline > 0 {
