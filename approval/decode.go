@@ -3,7 +3,9 @@ package approval
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,7 +32,6 @@ func Decode(data []byte, pending []string) ([]Resolution, error) {
 	case !utf8.Valid(data):
 		return nil, &DecodeError{"it is not UTF-8 text"}
 	}
-	data = bytes.TrimSpace(data)
 	// A UI or a shell quoting slip sends the object as a JSON string; one level is unwrapped.
 	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '"' {
 		var s string
@@ -102,6 +103,9 @@ func Parse(data []byte) (Resolution, error) {
 	if len(data) > MaxAnswer {
 		return Resolution{}, &DecodeError{fmt.Sprintf("it has %d bytes, at most %d are read", len(data), MaxAnswer)}
 	}
+	if !utf8.Valid(data) {
+		return Resolution{}, &DecodeError{"it is not UTF-8 text"}
+	}
 	members, dup, err := exactMembers(data)
 	if err != nil {
 		return Resolution{}, &DecodeError{"it is no JSON object"}
@@ -161,7 +165,7 @@ func exactMembers(data []byte) (members map[string]json.RawMessage, dup string, 
 		return nil, "", err
 	}
 	if tok != json.Delim('{') {
-		return nil, "", fmt.Errorf("not an object")
+		return nil, "", errors.New("not an object")
 	}
 	members = map[string]json.RawMessage{}
 	for dec.More() {
@@ -182,8 +186,9 @@ func exactMembers(data []byte) (members map[string]json.RawMessage, dup string, 
 	if _, err := dec.Token(); err != nil {
 		return nil, "", err
 	}
-	if dec.More() {
-		return nil, "", fmt.Errorf("data after the object")
+	// Not dec.More: it takes a closing bracket too many for the end.
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, "", errors.New("data after the object")
 	}
 	return members, dup, nil
 }
