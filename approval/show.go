@@ -22,7 +22,7 @@ func Show(input json.RawMessage, most int) string {
 			fmt.Fprintf(&b, "\n… %d of %d bytes are not shown", len(text)-i, len(text))
 			break
 		}
-		if r == '\n' || unicode.IsPrint(r) {
+		if r == '\n' || visible(r) {
 			b.WriteRune(r)
 			continue
 		}
@@ -33,4 +33,13 @@ func Show(input json.RawMessage, most int) string {
 		fmt.Fprintf(&b, `\u%04x`, r)
 	}
 	return b.String()
+}
+
+// blank counts as printable and has no ink.
+const blank = '\u2800'
+
+// visible reports whether a reader sees that the character is there: fillers and variation selectors count as
+// printable, and could carry a text that nobody is shown.
+func visible(r rune) bool {
+	return unicode.IsPrint(r) && r != blank && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
