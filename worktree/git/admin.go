@@ -66,7 +66,7 @@ func (d *Driver) makeAdmin(id string, r *record) error {
 
 // readMarker returns the marker of an admin folder, nil if there is none.
 func readMarker(admin string) *marker {
-	b, err := os.ReadFile(filepath.Join(admin, markerName))
+	b, err := readFile(filepath.Join(admin, markerName))
 	if err != nil {
 		return nil
 	}

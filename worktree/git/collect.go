@@ -69,11 +69,7 @@ func (d *Driver) collect(ctx context.Context, id string, r *record) (worktree.Pa
 	if err != nil {
 		return p, err
 	}
-	now, err := snapshot(r.Common)
-	if err != nil {
-		return p, err
-	}
-	p.HostChanges = before.changes(now)
+	p.HostChanges = before.changes(snapshot(r.Common))
 	return p, nil
 }
 

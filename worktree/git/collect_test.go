@@ -250,6 +250,7 @@ var messes = []struct {
 func TestCollectedPatchGivesTheRecordedTree(t *testing.T) {
 	for _, m := range messes {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			host := repo(t)
 			d := driver(t, host)
 			l := acquire(t, d, who, "")

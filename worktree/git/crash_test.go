@@ -92,6 +92,7 @@ func TestAcquireKilledAtAnyStep(t *testing.T) {
 	} {
 		for _, recover := range []string{"acquire", "sweep"} {
 			t.Run(strings.ReplaceAll(steps, " ", "+")+"/"+recover, func(t *testing.T) {
+				t.Parallel()
 				host := repo(t)
 				before := fingerprint(t, host)
 				d := driver(t, host)
@@ -146,6 +147,7 @@ func TestDisposeKilledAtAnyStep(t *testing.T) {
 	} {
 		for _, recover := range []string{"dispose", "sweep", "acquire"} {
 			t.Run(strings.ReplaceAll(steps, " ", "+")+"/"+recover, func(t *testing.T) {
+				t.Parallel()
 				host := repo(t)
 				before := fingerprint(t, host)
 				d := driver(t, host)

@@ -22,14 +22,23 @@ type lineDiff struct {
 // the texts differ in very many places.
 func diffLines(old, new []byte) *lineDiff {
 	d := &lineDiff{old: splitLines(old), new: splitLines(new)}
+	na, nb := len(d.old), len(d.new)
+	head, tail := 0, 0
+	for head < min(na, nb) && bytes.Equal(d.old[head], d.new[head]) {
+		head++
+	}
+	for tail < min(na, nb)-head && bytes.Equal(d.old[na-1-tail], d.new[nb-1-tail]) {
+		tail++
+	}
+	// Lines get numbers only where they can differ, so that a small edit of a large file costs little.
 	numbers := map[string]int32{}
 	number := func(lines [][]byte) []int32 {
 		out := make([]int32, len(lines))
-		for i, l := range lines {
-			n, ok := numbers[string(l)]
+		for i := head; i < len(lines)-tail; i++ {
+			n, ok := numbers[string(lines[i])]
 			if !ok {
 				n = int32(len(numbers))
-				numbers[string(l)] = n
+				numbers[string(lines[i])] = n
 			}
 			out[i] = n
 		}
@@ -37,11 +46,12 @@ func diffLines(old, new []byte) *lineDiff {
 	}
 	d.a, d.b = number(d.old), number(d.new)
 	d.deleted, d.added = make([]bool, len(d.a)), make([]bool, len(d.b))
-	size := len(d.a) + len(d.b) + 3
+	// Diagonals run from -(nb-tail-head) to na-tail-head around the one that both texts begin on.
+	size := na + nb - 2*(head+tail) + 3
 	d.forward, d.reverse = make([]int, size), make([]int, size)
-	d.zero = len(d.b) + 1
+	d.zero = nb - head - tail + 1
 	d.limit = max(256, int(math.Sqrt(float64(size))))
-	d.compare(0, len(d.a), 0, len(d.b))
+	d.compare(head, na-tail, head, nb-tail)
 	return d
 }
 

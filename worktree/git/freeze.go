@@ -28,11 +28,7 @@ func (d *Driver) freeze(id string, r *record, h *host, p *plan) error {
 	if err != nil {
 		return err
 	}
-	seen, err := snapshot(r.Common)
-	if err != nil {
-		return err
-	}
-	shared, err := json.Marshal(seen)
+	shared, err := json.Marshal(snapshot(r.Common))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package git
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -119,7 +120,7 @@ func (h *host) locate() error {
 
 // readLink reads a file that holds one path, relative to the file's folder.
 func readLink(file, prefix string) (string, error) {
-	b, err := os.ReadFile(file)
+	b, err := readFile(file)
 	if err != nil {
 		return "", err
 	}
@@ -210,11 +211,32 @@ func (h *host) expand(path string) string {
 
 // readOptional returns a file's text, empty if there is no such file.
 func readOptional(path string) (string, error) {
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return string(b), err
+}
+
+// maxShared is the size in bytes up to which a file of the shared repository is read whole.
+const maxShared = 256 << 20
+
+// readFile reads a file that an agent may have replaced: it does not wait for a FIFO and does not take in more
+// than memory can hold.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|openWithoutWaiting, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() || fi.Size() > maxShared {
+		return nil, fmt.Errorf("%q is no file of a size that can be read", path)
+	}
+	return io.ReadAll(io.LimitReader(f, maxShared))
 }
 
 // knownExtensions are those that change nothing for a tree. worktreeConfig adds a file per worktree, and a tree

@@ -19,90 +19,82 @@ import (
 // `info/exclude`, `refs/tags/v1`, `HEAD`, `stash entries`.
 type sharedState map[string]string
 
-// snapshot digests the shared state. Nothing in it can make it fail but a folder that cannot be read: a damaged
-// file counts as a value of its own.
-func snapshot(common string) (sharedState, error) {
+// unreadable stands for the value of what cannot be read or parsed.
+const unreadable = "unreadable"
+
+// snapshot digests the shared state. Nothing that an agent puts there makes it fail: a damaged file counts as a
+// value of its own.
+func snapshot(common string) sharedState {
 	s := sharedState{}
-	if err := s.addConfig(common); err != nil {
-		return nil, err
+	s.addConfig(common)
+	s.addFiles(common, "hooks")
+	s.addFiles(common, "info")
+	for _, name := range []string{"objects/info/alternates", "shallow"} {
+		s.addFile(common, name, name)
 	}
-	for _, dir := range []string{"hooks", "info"} {
-		if err := s.addFiles(common, dir); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range []string{"objects/info/alternates", "logs/refs/stash", "shallow"} {
-		if err := s.addFile(common, name); err != nil {
-			return nil, err
-		}
-	}
-	if v, ok := s["logs/refs/stash"]; ok {
-		delete(s, "logs/refs/stash")
-		s["stash entries"] = v
-	}
+	s.addFile(common, "logs/refs/stash", "stash entries")
 	refs, err := openRefs(common, common).all()
+	if err != nil {
+		s["refs"] = unreadable
+	}
 	for name, value := range refs {
 		s[name] = value
 	}
-	return s, err
+	return s
 }
 
 // addConfig adds one key for each configuration key; its values are hashed, for they may be secrets.
-func (s sharedState) addConfig(common string) error {
+func (s sharedState) addConfig(common string) {
 	for _, file := range []string{"config", "config.worktree"} {
 		text, err := readOptional(filepath.Join(common, file))
 		if err != nil {
-			return err
+			s[file] = unreadable
+			continue
 		}
 		list, err := parseConfig(text)
 		if err != nil {
-			s[file] = digest("damaged", text)
+			s[file] = digest(unreadable, text)
 		}
 		for _, set := range list {
 			key := file + " " + set.Key
 			s[key] = digest(s[key], fmt.Sprintf("%v %s", set.Implicit, set.Value))
 		}
 	}
-	return nil
 }
 
-func (s sharedState) addFiles(common, dir string) error {
-	return filepath.WalkDir(filepath.Join(common, dir), func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
+func (s sharedState) addFiles(common, dir string) {
+	_ = filepath.WalkDir(filepath.Join(common, dir), func(path string, e fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(common, path)
+		if relErr != nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || e.IsDir() {
-			return err
+		name = filepath.ToSlash(name)
+		switch {
+		case err != nil:
+			s[name] = unreadable
+		case !e.IsDir():
+			s.addFile(common, name, name)
 		}
-		rel, err := filepath.Rel(common, path)
-		if err != nil {
-			return err
-		}
-		return s.addFile(common, filepath.ToSlash(rel))
+		return nil
 	})
 }
 
-func (s sharedState) addFile(common, name string) error {
+func (s sharedState) addFile(common, name, key string) {
 	path := filepath.Join(common, filepath.FromSlash(name))
 	fi, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return
 	}
-	content := ""
+	content := unreadable
 	switch {
 	case fi.Mode().IsRegular():
-		content = "cannot be read"
-		if b, err := os.ReadFile(path); err == nil {
+		if b, err := readFile(path); err == nil {
 			content = string(b)
 		}
 	case fi.Mode()&fs.ModeSymlink != 0:
 		content, _ = os.Readlink(path)
 	}
-	s[name] = digest(fi.Mode().String(), content)
-	return nil
+	s[key] = digest(fi.Mode().String(), content)
 }
 
 // digest hashes a value together with an earlier one.

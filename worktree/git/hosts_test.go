@@ -139,6 +139,7 @@ func clone(t *testing.T, base string, args ...string) string {
 func TestEveryKindOfHost(t *testing.T) {
 	for _, h := range hosts {
 		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
 			path, ref := h.make(t, repo(t))
 			asked := ref
 			if asked == "" {
@@ -272,6 +273,7 @@ func raw(t *testing.T, id string) string {
 func TestRefusesToGuess(t *testing.T) {
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
 			host := repo(t)
 			r.do(t, host)
 			before := fingerprint(t, host)

@@ -162,6 +162,7 @@ func TestLineEndsAreGits(t *testing.T) {
 	configs := [][2]string{{"core.autocrlf", "false"}, {"core.autocrlf", "true"}, {"core.autocrlf", "input"}, {"core.eol", "crlf"}}
 	for _, conf := range configs {
 		t.Run(conf[0]+"="+conf[1], func(t *testing.T) {
+			t.Parallel()
 			host := filepath.Join(t.TempDir(), "host")
 			git(t, t.TempDir(), "init", "-q", host)
 			for a, attr := range attributes {

@@ -52,7 +52,7 @@ func (r *refStore) raw(name string) (string, error) {
 	}
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
-		b, err := os.ReadFile(path)
+		b, err := readFile(path)
 		if err == nil {
 			value := strings.TrimSpace(string(b))
 			// git allows more after the id, as in FETCH_HEAD
@@ -123,7 +123,7 @@ func (r *refStore) all() (map[string]string, error) {
 		}
 		value := "not a file"
 		if e.Type().IsRegular() || e.Type() == fs.ModeSymlink {
-			b, err := os.ReadFile(path)
+			b, err := readFile(path)
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}

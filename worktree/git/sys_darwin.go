@@ -11,8 +11,12 @@ import (
 // supported says that this system has the locks and file identities that the driver stands on.
 const supported = true
 
-// openFlags keep an open from following a link and from blocking on a FIFO that took a file's place.
-const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
+const (
+	// openWithoutWaiting keeps an open from blocking on a FIFO that took a file's place.
+	openWithoutWaiting = syscall.O_NONBLOCK
+	// openFlags keep it from following a link too.
+	openFlags = syscall.O_NOFOLLOW | openWithoutWaiting
+)
 
 func statOf(fi os.FileInfo) fileStat {
 	s, ok := fi.Sys().(*syscall.Stat_t)

@@ -8,7 +8,7 @@ import "os"
 // where it is false, so that the rest of this file is never reached.
 const supported = false
 
-const openFlags = 0
+const openWithoutWaiting, openFlags = 0, 0
 
 func statOf(fi os.FileInfo) fileStat {
 	return fileStat{size: fi.Size(), mode: fi.Mode(), mtime: fi.ModTime().UnixNano()}
