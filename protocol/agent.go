@@ -16,11 +16,21 @@ import (
 // Resolution is the argument of the approval signal and of the resolve update.
 type Resolution = approval.Resolution
 
+// Accepted is the result of the resolve update: the answer was taken and will be admitted.
+type Accepted struct {
+	Key      string          `json:"key"`
+	Decision approval.Choice `json:"decision"`
+}
+
 // Approvals is the result of the approvals query.
 type Approvals = approval.List
 
 // MaxPrompt is the largest prompt in bytes; larger material belongs in a file that the agent reads.
 const MaxPrompt = 1 << 20
+
+// MaxInput is the largest AgentInput in bytes of JSON as Go writes it, which escapes <, > and &. The workflow sends it
+// on to its activities, and what the server refuses there would be tried for ever.
+const MaxInput = 3 << 19
 
 // AgentInput starts an agent.
 type AgentInput struct {
@@ -122,8 +132,14 @@ func (in AgentInput) Validate() error {
 			mib(len(in.Prompt)), mib(MaxPrompt))
 	case in.BudgetUSD != nil:
 		return &fault.ConfigError{Key: "budgetUSD", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "a budget"}}
-	case len(in.OutputSchema) > 0:
+	case len(in.OutputSchema) > 0 && string(in.OutputSchema) != "null":
 		return &fault.ConfigError{Key: "outputSchema", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "structured output"}}
+	}
+	if raw, err := json.Marshal(in); err != nil {
+		return &fault.ConfigError{Key: "input", Msg: "is not JSON", Cause: err}
+	} else if len(raw) > MaxInput {
+		return fault.Configf("input", "has %s as JSON, at most %s fit; put long material into a file that the agent reads",
+			mib(len(raw)), mib(MaxInput))
 	}
 	if in.Isolation != nil {
 		switch in.Isolation.Kind {
