@@ -126,16 +126,13 @@ func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
 		g.ledger.Ignore(workflow.Now(ctx), via, r.Key, err.Error())
 		return
 	}
+	if r.Always {
+		g.ledger.Ignore(workflow.Now(ctx), via, r.Key, "always is not available in this version; the answer is for this call alone")
+	}
 	if s, ok := g.waiting[r.Key]; ok {
 		delete(g.waiting, r.Key)
 		s.Set(answer{r, via}, nil)
 	}
-}
-
-// Accepted is the result of the resolve update: the answer was taken and will be admitted.
-type Accepted struct {
-	Key      string          `json:"key"`
-	Decision approval.Choice `json:"decision"`
 }
 
 // register installs the query and the update. Both return at once.
@@ -146,14 +143,14 @@ func (g *gate) register(ctx workflow.Context) error {
 		return err
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, g.names.update,
-		func(ctx workflow.Context, raw converter.RawValue) (Accepted, error) {
+		func(ctx workflow.Context, raw converter.RawValue) (protocol.Accepted, error) {
 			r, err := g.parse(raw)
 			if err != nil {
-				return Accepted{}, err
+				return protocol.Accepted{}, err
 			}
 			g.take(ctx, r, viaUpdate)
 			g.board.details(ctx, g.ledger)
-			return Accepted{Key: r.Key, Decision: r.Decision}, nil
+			return protocol.Accepted{Key: r.Key, Decision: r.Decision}, nil
 		},
 		workflow.UpdateHandlerOptions{Validator: func(raw converter.RawValue) error {
 			r, err := g.parse(raw)

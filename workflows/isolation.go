@@ -25,6 +25,9 @@ func (a *agent) acquire(ctx workflow.Context) error {
 		protocol.RefRequest{Isolation: iso}).Get(ctx, &at); err != nil {
 		return err
 	}
+	// Not cancelled in the middle: a tree whose lease nobody knows could not be given back.
+	ctx, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
 	info := workflow.GetInfo(ctx)
 	id := worktree.Identity{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID + "/" + info.OriginalRunID, Attempt: a.restarts}
 	var lease worktree.Lease

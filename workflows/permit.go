@@ -187,16 +187,14 @@ func finalInput(req protocol.DecideRequest, d protocol.DecideResponse) (json.Raw
 
 // why says in one line which layer asks.
 func why(d permission.Decision) string {
-	s := string(d.DecidedBy)
-	if d.Rule != nil {
-		if b, err := json.Marshal(d.Rule); err == nil {
-			s += " " + string(b)
-		}
+	switch {
+	case d.Reason != "":
+		// The reason of a rule begins with the rule.
+		return string(d.DecidedBy) + " " + d.Reason
+	case d.Rule != nil:
+		return string(d.DecidedBy) + " " + d.Rule.String()
 	}
-	if d.Reason != "" {
-		s += ": " + d.Reason
-	}
-	return s
+	return string(d.DecidedBy)
 }
 
 // ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a
@@ -226,8 +224,7 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 			// The answer was given to another run of this history. The question is put again under a new key.
 			g.closed(ctx, q, c)
 			d.RunID = resp.RunID
-			q.Seal.RunID, q.AskedAt = resp.RunID, workflow.Now(ctx)
-			q = g.ledger.Open(q)
+			q = g.question(ctx, req, d)
 		default:
 			return nil, g.closed(ctx, q, c)
 		}
