@@ -209,6 +209,8 @@ type AdmitResponse struct {
 	By    string       `json:"by,omitempty"`
 	// Reason says why, for people and for the model.
 	Reason string `json:"reason,omitempty"`
+	// DecidedBy is the layer that kept a person's allow from taking effect; empty when the answer stands.
+	DecidedBy permission.Decider `json:"decidedBy,omitempty"`
 	// Input is the final input when the answer changed it; InputRef when it is too large.
 	Input        json.RawMessage `json:"input,omitempty"`
 	InputRef     *blob.Ref       `json:"inputRef,omitempty"`

@@ -1,0 +1,132 @@
+package protocol_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/protocol"
+)
+
+var (
+	k1 = protocol.GrantKey{ID: "k1", Secret: []byte("0123456789abcdef")}
+	k2 = protocol.GrantKey{ID: "k2", Secret: []byte("fedcba9876543210")}
+
+	grant = protocol.Grant{CallID: "t1.1", RunID: "r", ContractHash: "c", InputDigest: "i", PolicyDigest: "p", Expires: 100}
+	place = protocol.Place{Namespace: "n", WorkflowID: "w", ActivityType: "tool.run", ActivityID: "t1.1"}
+	early = time.Unix(100, 999)
+)
+
+func ring(t *testing.T, keys ...protocol.GrantKey) protocol.Keyring {
+	t.Helper()
+	r, err := protocol.NewKeyring(keys...)
+	require.NoError(t, err)
+	return r
+}
+
+func TestNewKeyringRefuses(t *testing.T) {
+	for want, keys := range map[string][]protocol.GrantKey{
+		"grantKeys: a key has no id":                                        {{Secret: k1.Secret}},
+		`grantKeys: the id "k1" is used twice`:                              {k1, k1},
+		`grantKeys: the secret of "k" has 15 bytes, at least 16 are needed`: {{ID: "k", Secret: make([]byte, 15)}},
+	} {
+		_, err := protocol.NewKeyring(keys...)
+		require.EqualError(t, err, want)
+		require.True(t, fault.IsConfig(err))
+	}
+}
+
+// The format of the MAC is published: other languages check it.
+func TestSignedGrantIsAsPublished(t *testing.T) {
+	g := ring(t, k1).Sign(grant, place)
+	require.Equal(t, protocol.GrantVersion, g.Version)
+	require.Equal(t, "k1", g.KeyID)
+	require.Equal(t, "kX7j5g9rvWxXn9E0vjtAA4YILOFmCldhyXYxpf8CO4s", g.MAC)
+	require.NoError(t, ring(t, k1).Verify(g, place, "i", early))
+	require.Equal(t, g, ring(t, k1).Sign(g, place), "signing again gives the same grant")
+}
+
+// Whatever is changed after signing, in the grant or in where it is used, is refused.
+func TestEveryFieldIsSigned(t *testing.T) {
+	r := ring(t, k1)
+	signed := r.Sign(grant, place)
+	for field, flip := range fields(&protocol.Grant{}) {
+		g := signed
+		flip(reflect.ValueOf(&g).Elem())
+		require.Error(t, r.Verify(g, place, "", early), "grant.%s", field)
+	}
+	for field, flip := range fields(&protocol.Place{}) {
+		p := place
+		flip(reflect.ValueOf(&p).Elem())
+		require.EqualError(t, r.Verify(signed, p, "i", early), "grant refused: its signature does not match", "place.%s", field)
+	}
+}
+
+// fields returns one change for each field of a struct, by name.
+func fields(ptr any) map[string]func(reflect.Value) {
+	out := map[string]func(reflect.Value){}
+	typ := reflect.TypeOf(ptr).Elem()
+	for i := range typ.NumField() {
+		out[typ.Field(i).Name] = func(v reflect.Value) {
+			if f := v.Field(i); f.Kind() == reflect.String {
+				f.SetString(f.String() + "x")
+			} else {
+				f.SetInt(f.Int() + 1)
+			}
+		}
+	}
+	return out
+}
+
+func TestVerify(t *testing.T) {
+	empty, one, both, rotated := protocol.Keyring{}, ring(t, k1), ring(t, k1, k2), ring(t, k2, k1)
+	unsigned := empty.Sign(grant, place)
+	forged := k1
+	forged.Secret = []byte("not the shared secret")
+	for name, tc := range map[string]struct {
+		by     protocol.Keyring
+		g      protocol.Grant
+		digest string
+		now    time.Time
+		want   string
+	}{
+		"signed":                 {one, one.Sign(grant, place), "i", early, ""},
+		"no digest to compare":   {one, one.Sign(grant, place), "", early, ""},
+		"second key":             {rotated, one.Sign(grant, place), "i", early, ""},
+		"after rotation":         {both, rotated.Sign(grant, place), "i", early, ""},
+		"before rotation":        {one, rotated.Sign(grant, place), "i", early, `its key "k2" is not known here`},
+		"unsigned with a key":    {one, unsigned, "i", early, "it is not signed"},
+		"forged":                 {one, ring(t, forged).Sign(grant, place), "i", early, "its signature does not match"},
+		"unsigned without a key": {empty, unsigned, "i", early, ""},
+		"signed without a key":   {empty, one.Sign(grant, place), "i", early, ""},
+		"other arguments":        {empty, unsigned, "j", early, "it is for other arguments"},
+		"expired":                {empty, unsigned, "i", time.Unix(101, 0), "it has expired"},
+		"no version":             {empty, grant, "i", early, "version 0 is unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.by.Verify(tc.g, place, tc.digest, tc.now)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, "grant refused: "+tc.want)
+			var refused *protocol.GrantError
+			require.ErrorAs(t, err, &refused)
+		})
+	}
+	forever := grant
+	forever.Expires = 0
+	require.NoError(t, one.Verify(one.Sign(forever, place), place, "i", time.Unix(1<<40, 0)))
+	require.True(t, empty.Empty())
+	require.False(t, one.Empty())
+}
+
+// An empty ring leaves no trace of an older signature.
+func TestSigningWithoutKeysUnsigns(t *testing.T) {
+	g := protocol.Keyring{}.Sign(ring(t, k1).Sign(grant, place), place)
+	require.Empty(t, g.KeyID)
+	require.Empty(t, g.MAC)
+}
