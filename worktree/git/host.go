@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -279,19 +280,9 @@ func (h *host) refuse() error {
 		{"core.sparsecheckout", false, true, "sparse checkout"},
 		{"index.sparse", false, true, "sparse index"},
 	}
-	config := h.config
-	own, err := readOptional(filepath.Join(h.gitDir, "config.worktree"))
-	if err == nil && own != "" {
-		list, err := parseConfig(own)
-		if err != nil {
-			return needs("config.worktree: %v", err)
-		}
-		config = newConfig(list)
-		for k, s := range h.config {
-			if _, ok := config[k]; !ok {
-				config[k] = s
-			}
-		}
+	config, err := h.ownConfig()
+	if err != nil {
+		return err
 	}
 	for _, f := range flags {
 		v, err := config.flag(f.key, f.unset)
@@ -306,4 +297,19 @@ func (h *host) refuse() error {
 		return needs("grafts")
 	}
 	return nil
+}
+
+// ownConfig is the configuration with what the host's own worktree adds to it.
+func (h *host) ownConfig() (gitConfig, error) {
+	text, err := readOptional(filepath.Join(h.gitDir, "config.worktree"))
+	var list []setting
+	if err == nil {
+		list, err = parseConfig(text)
+	}
+	if err != nil {
+		return nil, &worktree.NeedsGitError{Reason: fmt.Sprintf("config.worktree: %v", err)}
+	}
+	config := maps.Clone(h.config)
+	maps.Copy(config, newConfig(list))
+	return config, nil
 }

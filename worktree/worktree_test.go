@@ -1,0 +1,16 @@
+package worktree_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/worktree"
+)
+
+func TestErrorsSayWhatHappened(t *testing.T) {
+	require.EqualError(t, &worktree.NotCollectedError{ID: "a"}, `worktree "a" holds work that was not collected`)
+	require.EqualError(t, &worktree.NeedsGitError{Reason: "grafts"}, "repository needs the git program: grafts")
+	require.EqualError(t, &worktree.SpaceError{Free: 1, Min: 2}, "no room for a worktree: 1 bytes free, 2 wanted")
+	require.EqualError(t, &worktree.ChangingError{Path: "a\n"}, `"a\n" keeps changing while it is read`)
+}
