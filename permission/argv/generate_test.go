@@ -40,11 +40,11 @@ var (
 		"coproc ", "select i in 1; do ", "a $((1)) ", "A=1 ", "A= ", "A=$X ", "A=1 A=1 ", "A+=1 ", "A=(1) ", "a[1]=2 ", "export A=1; ", "find . -exec "}
 	closers = []string{"", ")", " }", "; }", " ; fi", "; done", ";; esac", "; g", "`", "\"", ")\"", "\nE\n", "' EXIT", "'", "; }; g", "\n)", " \\;"}
 	words   = []string{"a", "b", "rm", "x", "-f", "--", "1", "y z", "*", "x*", "?", "[x]", "it's", "$", "#", "a#b", "", "\\", "\\n", "\"", "!", "{}", "{", "}",
-		"=", "A=1", "if", "done", "~", ";", "&", "|", "`", "$X", "$(b)", "é", "-n", "+", "{a,b}", "'", "\n", "a\\", "time", "then", "[", "]", "in"}
+		"=", "A=1", "if", "done", "~", ";", "&", "|", "`", "$X", "$(b)", "é", "Á日", "-n", "+", "{a,b}", "'", "\n", "a\\", "time", "then", "[", "]", "in"}
 	raw = []string{"$X", "\"$X\"", "$Y", "${Y}", "*", "x*", "x.g?", "[x]*", "{a,b}", "{rm,x}", "~", "~/x", "\"$@\"", "$E", "a$X", "$X$Y", "'a'\"b\"c", "\\a",
 		"$'rm'", "$\"rm\"", "${X:-b}", "$((1))", "{1..2}", "r{m,}", "$E*", "\"\"", "''", "@(a)", "a\\\nb", "\"a\\\nb\"", "'a\\\nb'", "\\\n", "$*", "\"$*\"", "$#",
 		"\\\\", "\"\\\\\"", "\"\\n\"", "$", "\"$\"", "a=$X", "{$X,b}", "*$X", "$E\"\""}
-	redirects2 = []string{" >/dev/null", " 2>&1", " 2>/dev/null", " >f", " <x.go", " >&2", " &>f", " &>/dev/null", " <<<x", " 3>&1", " 10>&1", " >|/dev/null",
+	redirections = []string{" >/dev/null", " 2>&1", " 2>/dev/null", " >f", " <x.go", " >&2", " &>f", " &>/dev/null", " <<<x", " 3>&1", " 10>&1", " >|/dev/null",
 		" 2\\\n>/dev/null", " <>/dev/null", " >&-", " {v}>f", " 1>&2", " >>f", " >& f"}
 	fragments = []string{";", "&", "|", "&&", "||", "\n", " ", "\t", "(", ")", "{", "}", "'", "\"", "`", "\\", "\\\n", "$", "#", " #", "!", "=", "<", ">", "<<", "*", "?", "[",
 		"]", "~", "$(", "${", "$'", "$\"", ";;", ">&", "&>", "<(", "if ", "then ", "fi ", "do ", "done ", "time ", "! ", "[[ ", " ]]", "((", "))", "A=1 ", "+", "@(", "\\;",
@@ -63,10 +63,10 @@ func simpleCommand(rng *rand.Rand) string {
 		}
 	}
 	if rng.IntN(6) == 0 {
-		b.WriteString(pickOne(rng, redirects2))
+		b.WriteString(pickOne(rng, redirections))
 	}
 	if rng.IntN(12) == 0 {
-		return pickOne(rng, redirects2) + " " + b.String()
+		return pickOne(rng, redirections) + " " + b.String()
 	}
 	return b.String()
 }

@@ -79,7 +79,7 @@ var neverAllowed = map[string]bool{
 // evaluatesNames are the builtins in which bash runs $(…) out of the subscript of a quoted name.
 var evaluatesNames = map[string]bool{
 	"test": true, "[": true, "printf": true, "read": true, "unset": true, "mapfile": true, "readarray": true,
-	"getopts": true, "wait": true, "export": true, "readonly": true,
+	"getopts": true, "wait": true,
 }
 
 func subscript(name string, args []word) bool {

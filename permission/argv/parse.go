@@ -43,10 +43,39 @@ func parse(text string) parsed {
 		case err != nil:
 			p.broken = "syntax error"
 			p.stmts = finished(file.Stmts, errorLine(err))
+			p.reread(errorLine(err))
 		}
 		return p
 	}
 	return parsed{src: src, broken: "comments that end in a backslash"}
+}
+
+// reread reads the lines before the given one by themselves, if comments may hide commands in them: where the
+// parser fails it drops the comments that it holds.
+func (p *parsed) reread(line uint) {
+	if !strings.Contains(p.src, "\\\n") || !strings.Contains(p.src, "#") {
+		return
+	}
+	end := 0
+	for ; line > 1; line-- {
+		end += strings.IndexByte(p.src[end:], '\n') + 1
+	}
+	src := p.src[:end]
+	for range maxReparse {
+		file, err := parseOnce(src)
+		if err != nil {
+			return
+		}
+		continued, misread := comments(src, file)
+		if misread != nil {
+			return
+		}
+		if len(continued) == 0 {
+			p.stmts, p.src = file.Stmts, src+p.src[end:]
+			return
+		}
+		src = blank(src, continued)
+	}
 }
 
 // parseOnce returns the tree of src, partial if there is an error. A panic of the parser is an error without

@@ -8,8 +8,11 @@ import (
 
 // quote returns a shell word, and a pattern word, that is exactly text.
 func quote(text string) string {
-	if text == "" {
+	switch text {
+	case "":
 		return "''"
+	case "!":
+		return text
 	}
 	for i := range len(text) {
 		if !safe(text[i]) {

@@ -224,12 +224,12 @@ func (s *segment) env(args []word, open bool, depth int) {
 	if len(rest) > 0 && rest[0].text == "-" && !rest[0].dyn {
 		rest = rest[1:]
 	}
-	for _, o := range opts {
+	for i, o := range opts {
 		if !o.is("S", "split-string") {
 			continue
 		}
-		if o.dyn || strings.ContainsAny(o.arg, "\\'\"$#") {
-			s.doubt("env -S with quotes or variables")
+		if o.dyn || i < len(opts)-1 || depth > maxWrappers || strings.ContainsAny(o.arg, "\\'\"$#") {
+			s.doubt("env -S with quotes, variables or more options")
 			return
 		}
 		var split []word
