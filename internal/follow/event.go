@@ -117,6 +117,9 @@ type Question struct {
 	Decision permission.Decision `json:"decision"`
 	AskedAt  time.Time           `json:"askedAt"`
 	Deadline *time.Time          `json:"deadline,omitempty"`
+
+	// contentKey is what the key is made of.
+	contentKey string
 }
 
 // Answered is an answer as it arrived.
@@ -171,7 +174,7 @@ type Tree struct {
 
 // Ended is how a run ended.
 type Ended struct {
-	// Closed is completed, failed, canceled, terminated or timed-out, as Temporal sees it.
+	// Closed is completed, failed, cancelled, terminated or timed-out, as Temporal sees it.
 	Closed string `json:"closed"`
 	// Result is set when the workflow completed as an agent.
 	Result *protocol.AgentResult `json:"result,omitempty"`

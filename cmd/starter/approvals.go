@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/connect"
+	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/internal/workerproc"
+)
+
+func (a *app) approvalsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approvals",
+		Short: "List every question of the namespace that waits for an answer",
+		Long: `List every question of the namespace that waits for an answer: key, tool, arguments, why, age, deadline.
+
+Each run is asked by a query. Where no worker answers, its history is read instead.`,
+		Example: "  starter approvals\n  starter approvals -o json",
+		GroupID: groupApprovals,
+		Args:    workerproc.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.approvals(cmd.Context()) },
+	}
+	a.serverFlags(cmd)
+	return cmd
+}
+
+// listed is one question as `approvals -o json` prints it.
+type listed struct {
+	WorkflowID   string `json:"workflowId"`
+	RunID        string `json:"runId"`
+	WorkflowType string `json:"workflowType"`
+	// Source is query; where no worker answers it is history, or memo, which has no arguments.
+	Source source `json:"source"`
+	approval.Approval
+}
+
+func (a *app) approvals(ctx context.Context) error {
+	s, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	found, left, err := newFinder(s).all(ctx)
+	if err != nil {
+		return err
+	}
+	for i, run := range found {
+		for j, q := range run.pending {
+			if a.json() {
+				if err := a.printJSON(listed{run.id, run.runID, run.workflowType, run.source, q}); err != nil {
+					return err
+				}
+				continue
+			}
+			if i+j > 0 {
+				a.printf("\n")
+			}
+			a.listed(s, run, q)
+		}
+	}
+	if len(found) == 0 && !a.json() {
+		a.printf("no approvals wait in namespace %q at %s\n", s.Namespace, s.Address)
+	}
+	if left > 0 {
+		a.note("%s more were not asked; narrow it down with: starter show ID", count(left, "running agent"))
+	}
+	return nil
+}
+
+// listed prints one question.
+func (a *app) listed(s *connect.Server, run asking, q approval.Approval) {
+	a.printf("%s   %s", a.style.bold(q.Key), oneLine(run.id, mostLine))
+	if q.Agent != "" {
+		a.printf(" (%s)", oneLine(q.Agent, mostLine))
+	}
+	if !q.AskedAt.IsZero() {
+		a.printf("   asked %s ago", span(time.Since(q.AskedAt)))
+	}
+	if q.Deadline != nil {
+		a.printf("   %s", deadline(*q.Deadline))
+	}
+	a.printf("\n")
+	if run.source == fromMemo {
+		a.arguments(q.Tool, []string{"(the arguments could not be read; this is from the workflow's memo)"})
+	} else {
+		a.arguments(q.Tool, argumentLines(q.Input))
+	}
+	a.printf("  why     %s\n", oneLine(q.Why, 400))
+	if run.source != fromQuery {
+		a.printf("  note    no worker answers on queue %s; an answer takes effect when one does\n", oneLine(run.queue, mostLine))
+	}
+	a.printf("  cli     %s\n", again(s, "approve", q.Key, "-w", run.id))
+}
+
+// deadline says how long a question can still be answered.
+func deadline(at time.Time) string {
+	if left := time.Until(at); left > 0 {
+		return "expires in " + span(left)
+	}
+	return "deadline passed"
+}
+
+// arguments prints what a person is asked about, whole.
+func (a *app) arguments(tool string, lines []string) {
+	for i, line := range lines {
+		if i == 0 {
+			a.printf("  %s   %s\n", a.style.bold(oneLine(tool, mostLine)), line)
+			continue
+		}
+		a.printf("    %s\n", line)
+	}
+}
+
+// block is the question as watch and run show it, with every way to answer.
+func (a *app) block(s *connect.Server, workflowID, workflowType, web string, q follow.Question) {
+	a.printf("%s   %s", a.style.yellow("⏸ approval needed"), a.style.bold(q.Key))
+	if q.Deadline != nil {
+		a.printf("   %s", deadline(*q.Deadline))
+	}
+	a.printf("\n")
+	switch {
+	case len(q.Input) > 0:
+		a.arguments(q.Tool, argumentLines(q.Input))
+	case q.InputRef != nil:
+		a.arguments(q.Tool, []string{callText(nil, q.InputRef)})
+	default:
+		a.arguments(q.Tool, []string{"(its arguments are shown by: " + again(s, "approvals") + ")"})
+	}
+	a.printf("  why     %s\n", because(q.Decision))
+	if web != "" {
+		a.printf("  web     %s\n", web)
+	}
+	a.printf("  cli     %s\n", again(s, "approve", q.Key, "-w", workflowID))
+	a.printf("  or      %s\n", signalLine(s, workflowID, workflowType, q.Key))
+}
+
+// signalLine answers with nothing but the Temporal command.
+func signalLine(s *connect.Server, workflowID, workflowType, key string) string {
+	line := "temporal workflow signal --address " + shellQuote(s.Address)
+	if s.Namespace != connect.DefaultNamespace {
+		line += " --namespace " + shellQuote(s.Namespace)
+	}
+	return line + " -w " + shellQuote(workflowID) + " --name " + handlers(workflowType).signal +
+		` --input '{"key":"` + key + `","decision":"allow"}'`
+}

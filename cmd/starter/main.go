@@ -1,0 +1,82 @@
+// Command starter is the operator's and developer's command: it starts agents, shows what they do and what they ask,
+// and answers them. It talks to the Temporal server only, and needs no worker but for what a worker alone knows.
+//
+// Messages begin with `error:` or `hint:` and go to standard error. Exit codes: 0 ok; 1 error, or the agent failed or
+// was cancelled; 2 usage, configuration, or a key that means several questions; 3 the agent was left waiting for an
+// answer; 4 the agent ended at a limit or escalated; 130 interrupted, while the agent goes on.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assent-dev/assent/internal/exit"
+	"github.com/assent-dev/assent/internal/workerproc"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the usual meaning is back, so that a second one ends what hangs.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the command; it is testable in process.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{in: stdin, out: stdout, err: stderr, style: styleFor(stdout), errStyle: styleFor(stderr)}
+	cmd := a.root()
+	cmd.SetArgs(args)
+	cmd.SetIn(stdin)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	return exit.Report(stderr, cmd.ExecuteContext(ctx))
+}
+
+const description = `Start agents, see what they do and what they ask, and answer them.
+
+Every command that talks to a server takes --address, --namespace and the TEMPORAL_* variables; flags win.`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:     "starter",
+		Short:   "Start agents, see what they do and what they ask, and answer them",
+		Long:    description,
+		Example: "  starter run --profile fixer --task 'make the tests pass' --repo main\n  starter approvals\n  starter approve shell-3f9a1c07",
+		Args:    unknownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(workerproc.FlagError)
+	root.AddGroup(&cobra.Group{ID: groupAgents, Title: "Agents:"}, &cobra.Group{ID: groupApprovals, Title: "Approvals:"},
+		&cobra.Group{ID: groupPolicy, Title: "Policy:"})
+	worker := workerproc.Command("worker")
+	worker.Hidden = true
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.watchCommand(), a.showCommand(), a.listCommand(), a.patchCommand(),
+		a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.explainCommand(), worker)
+	return root
+}
+
+// The groups under which commands stand in the help.
+const (
+	groupAgents    = "agents"
+	groupApprovals = "approvals"
+	groupPolicy    = "policy"
+)
+
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see: starter --help"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean: starter " + near[0]
+	}
+	return exit.Usagef(hint, "unknown command %q", args[0])
+}

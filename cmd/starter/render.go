@@ -1,0 +1,244 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/connect"
+	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// printer shows the events of one agent as they happen.
+type printer struct {
+	*app
+	server *connect.Server
+	view   *view
+	// web returns the page of a run in the web UI; nil when there is none that we know of.
+	web func(workflowID, runID string) string
+	// apply is the command that applies the patch; empty means the one that fetches it too.
+	apply string
+	// quiet leaves the questions to somebody else, who asks for an answer.
+	quiet bool
+}
+
+func (a *app) printer(s *connect.Server, id string) *printer {
+	return &printer{app: a, server: s, view: newView(id)}
+}
+
+// print shows one event.
+func (p *printer) print(e follow.Event) error {
+	p.view.add(e)
+	if p.json() {
+		return p.printJSON(e)
+	}
+	switch e.Kind {
+	case follow.AgentStart:
+		p.started(e)
+	case follow.Turn:
+		p.turn(*e.Turn)
+	case follow.Decision:
+		p.decided(*e.Decision)
+	case follow.ApprovalPending:
+		p.pending(e)
+	case follow.Answer:
+		if e.Answer.Ignored != "" {
+			p.printf("  %s an answer by %s: %s\n", p.style.yellow("ignored"), e.Answer.Via, oneLine(e.Answer.Ignored, 400))
+		}
+	case follow.ApprovalClosed:
+		p.closed(*e.Closed)
+	case follow.ToolEnd:
+		p.ran(*e.Tool)
+	case follow.Worktree:
+		p.tree(*e.Worktree)
+	case follow.CancelRequested:
+		p.printf("%s\n", p.style.yellow("cancellation was requested"))
+	case follow.Reset:
+		p.printf("%s %s\n", p.style.yellow("the run was reset and goes on from an earlier point:"), oneLine(e.Note, 400))
+	case follow.Problem:
+		p.printf("%s %s\n", p.style.red("problem"), oneLine(e.Note, 2000))
+	case follow.AgentEnd:
+		p.ended(*e.End)
+	}
+	return nil
+}
+
+func (p *printer) started(e follow.Event) {
+	what := e.Start.WorkflowType
+	if e.Start.AgentType != "" {
+		what = e.Start.AgentType
+	}
+	p.printf("%s   %s on queue %s\n", p.style.bold(oneLine(e.WorkflowID, mostLine)), oneLine(what, mostLine), oneLine(e.Start.TaskQueue, mostLine))
+	if e.Start.Prompt != "" {
+		p.printf("  task    %s\n", oneLine(e.Start.Prompt, mostLine))
+	}
+}
+
+func (p *printer) turn(t follow.TurnOf) {
+	p.printf("%s", p.style.bold(fmt.Sprintf("turn %d", t.Number)))
+	if t.Error != "" {
+		p.printf("  %s %s\n", p.style.red("failed"), oneLine(t.Error, 2000))
+		return
+	}
+	p.printf("  %s\n", p.style.dim(fmt.Sprintf("%s · %d tokens in, %d out · %s", t.Model, t.Usage.InputTokens, t.Usage.OutputTokens, dollars(t.CostUSD))))
+	if t.Text != "" {
+		for _, line := range paragraphs(t.Text, protocol.InlineText) {
+			p.printf("  %s\n", line)
+		}
+	}
+	if t.Dropped > 0 {
+		p.printf("  %s\n", p.style.yellow(count(t.Dropped, "more call")+" in one turn were not looked at"))
+	}
+}
+
+// decided shows a call with its verdict. A question has a block of its own.
+func (p *printer) decided(d follow.Decided) {
+	if d.Drift != "" {
+		p.printf("  %s   %s: %s\n", p.style.yellow("waits"), oneLine(d.Tool, mostLine), oneLine(d.Drift, 400))
+		return
+	}
+	if d.Decision.Verdict == permission.Ask {
+		return
+	}
+	p.printf("  %s  %s  %s", p.verdict(d.Decision.Verdict), p.style.bold(oneLine(d.Tool, mostLine)), callText(d.Input, d.InputRef))
+	if d.Decision.Modified {
+		p.printf("\n         %s  %s", p.style.yellow("changed to"), callText(d.Decision.Input, nil))
+	}
+	p.printf("  %s\n", p.style.dim(because(d.Decision)))
+}
+
+func (p *printer) pending(e follow.Event) {
+	if p.quiet {
+		return
+	}
+	web := ""
+	if p.web != nil {
+		web = p.web(e.WorkflowID, e.RunID)
+	}
+	p.block(p.server, e.WorkflowID, p.view.workflowType(), web, *e.Question)
+}
+
+// workflowType is the type as the history's first event says.
+func (v *view) workflowType() string {
+	if v.start == nil {
+		return protocol.WorkflowAgent
+	}
+	return v.start.WorkflowType
+}
+
+func (p *printer) closed(c approval.Closed) {
+	how := p.style.red(string(c.How))
+	if c.How == approval.Allowed {
+		how = p.style.green(string(c.How))
+	}
+	p.printf("  %s  %s", how, c.Key)
+	if c.By != "" {
+		p.printf(" by %s (self-asserted)", oneLine(c.By, mostLine))
+	}
+	if c.Reason != "" {
+		p.printf(": %s", oneLine(c.Reason, 400))
+	}
+	p.printf("\n")
+}
+
+// ran shows the end of a call.
+func (p *printer) ran(c follow.Call) {
+	mark, text := p.style.red("lost"), oneLine(c.Error, 400)
+	if c.Result != nil {
+		word := string(c.Result.Code)
+		if mark, text = p.style.red(word), resultText(c.Result); c.Result.Code == tool.OK {
+			mark = pad(word, p.style.green(word), 5)
+		}
+	}
+	p.printf("  %s  %s  %s\n", mark, p.style.bold(oneLine(c.Tool, mostLine)), p.style.dim(strings.TrimSpace(text+"  "+took(c))))
+}
+
+// took is how long a call ran, if that is worth a word.
+func took(c follow.Call) string {
+	if c.Took < time.Second {
+		return ""
+	}
+	return "after " + span(c.Took)
+}
+
+func (p *printer) tree(t follow.Tree) {
+	switch {
+	case t.Error != "":
+		p.printf("  tree    %s %s: %s\n", t.Phase, p.style.red("failed"), oneLine(t.Error, 2000))
+	case t.Phase == follow.Acquired && t.Resolved != nil:
+		p.printf("  tree    %s at %.12s of %s (%s)\n", oneLine(t.Dir, 400), t.Resolved.Commit, oneLine(t.Resolved.Repo, mostLine), oneLine(t.Resolved.Ref, mostLine))
+	case t.Retained != "":
+		p.printf("  tree    kept at %s\n", oneLine(t.Retained, 400))
+	}
+}
+
+// ended shows how a run ended, what it made and how to get it.
+func (p *printer) ended(end follow.Ended) {
+	status := p.view.status()
+	mark := p.style.red(status)
+	if code(&end) == 0 {
+		mark = p.style.green(status)
+	}
+	p.printf("%s", mark)
+	if r := end.Result; r != nil {
+		p.printf("   %s · %s · %s · %s", count(r.Turns, "turn"), count(r.Calls, "call"), count(r.Asked, "approval"), dollars(r.CostUSD))
+	}
+	p.printf("\n")
+	if end.Error != "" {
+		p.printf("  error   %s\n", oneLine(end.Error, 2000))
+	}
+	if end.Result != nil && len(end.Result.Escalation) > 0 {
+		p.printf("  report  %s\n", oneLine(string(end.Result.Escalation), 2000))
+	}
+	if end.Result != nil && len(end.Result.Progress) > 0 {
+		p.printf("  report  %s\n", oneLine(string(end.Result.Progress), 2000))
+	}
+	for _, art := range p.view.artifacts() {
+		p.artifact(art)
+	}
+}
+
+// artifact shows what an agent made.
+func (p *printer) artifact(art protocol.Artifact) {
+	if len(art.Files) == 0 {
+		p.printf("  patch   empty: nothing was changed\n")
+	} else {
+		added, removed := 0, 0
+		for _, f := range art.Files {
+			added, removed = added+f.Insertions, removed+f.Deletions
+		}
+		apply := p.apply
+		if apply == "" {
+			apply = again(p.server, "patch", p.view.id) + " | git apply"
+		}
+		p.printf("  patch   %s, +%d −%d   %s\n", count(len(art.Files), "file"), added, removed, apply)
+	}
+	const most = 20
+	for i, f := range art.Files {
+		if i == most {
+			p.printf("    … and %s\n", count(len(art.Files)-most, "more file"))
+			break
+		}
+		p.printf("    %s  %s\n", f.Status, oneLine(f.Path, mostLine))
+	}
+	for _, w := range art.Warnings {
+		p.printf("  %s %s\n", p.style.yellow("warning"), oneLine(w, 400))
+	}
+	for _, h := range art.HostChanges {
+		mark := "note   "
+		if h.Dangerous {
+			mark = p.style.red("danger ")
+		}
+		p.printf("  %s the repository itself changed: %s %s\n", mark, oneLine(h.Key, mostLine), oneLine(h.Change, mostLine))
+	}
+	if art.Retained != "" {
+		p.printf("  tree    kept at %s\n", oneLine(art.Retained, 400))
+	}
+	if len(art.Ignored) > 0 {
+		p.printf("  ignored %s\n", oneLine(strings.Join(art.Ignored, ", "), 400))
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show what became of an agent so far: status, questions, calls, results",
+		Long:    "Show what became of an agent so far: status, open questions, turns, calls with their verdicts, artifacts, result.\n\nEverything comes from the workflow's history, so it needs no worker.",
+		Example: "  starter show fix-1\n  starter show fix-1 -o json | jq .result",
+		GroupID: groupAgents,
+		Args:    oneArg("the ID of an agent"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), args[0]) },
+	}
+	a.serverFlags(cmd)
+	return cmd
+}
+
+// shown is an agent as `show -o json` prints it.
+type shown struct {
+	WorkflowID   string                `json:"workflowId"`
+	RunID        string                `json:"runId"`
+	WorkflowType string                `json:"workflowType"`
+	Status       string                `json:"status"`
+	AgentType    string                `json:"agentType,omitempty"`
+	StartedAt    time.Time             `json:"startedAt"`
+	EndedAt      *time.Time            `json:"endedAt,omitempty"`
+	Prompt       string                `json:"prompt,omitempty"`
+	Questions    []follow.Question     `json:"questions"`
+	Turns        int                   `json:"turns"`
+	Calls        []shownCall           `json:"calls"`
+	Artifacts    []protocol.Artifact   `json:"artifacts"`
+	Result       *protocol.AgentResult `json:"result,omitempty"`
+	Error        string                `json:"error,omitempty"`
+	Problem      string                `json:"problem,omitempty"`
+}
+
+// shownCall is one call of it.
+type shownCall struct {
+	CallID    string             `json:"callId"`
+	Tool      string             `json:"tool"`
+	Input     json.RawMessage    `json:"input,omitempty"`
+	Verdict   permission.Verdict `json:"verdict"`
+	DecidedBy permission.Decider `json:"decidedBy"`
+	Reason    string             `json:"reason,omitempty"`
+	// State is running, waiting, how its question closed, or the code of its result.
+	State string       `json:"state,omitempty"`
+	Run   *follow.Call `json:"run,omitempty"`
+}
+
+func (v *view) shown() shown {
+	out := shown{WorkflowID: v.id, RunID: v.runID, WorkflowType: v.workflowType(), Status: v.status(), StartedAt: v.began, Questions: v.questions,
+		Turns: len(v.turns), Calls: []shownCall{}, Artifacts: v.artifacts(), Problem: v.problem}
+	if v.start != nil {
+		out.AgentType, out.Prompt = v.start.AgentType, v.start.Prompt
+	}
+	if v.end != nil {
+		out.EndedAt, out.Result, out.Error = &v.ended, v.end.Result, v.end.Error
+	}
+	if out.Questions == nil {
+		out.Questions = []follow.Question{}
+	}
+	if out.Artifacts == nil {
+		out.Artifacts = []protocol.Artifact{}
+	}
+	for _, c := range v.calls {
+		d := c.decided
+		out.Calls = append(out.Calls, shownCall{CallID: d.CallID, Tool: d.Tool, Input: d.Input, Verdict: d.Decision.Verdict,
+			DecidedBy: d.Decision.DecidedBy, Reason: d.Decision.Reason, State: c.state, Run: c.run})
+	}
+	return out
+}
+
+func (a *app) show(ctx context.Context, id string) error {
+	s, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	v, err := load(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		return a.printJSON(v.shown())
+	}
+	p := &printer{app: a, server: s, view: v}
+	p.head()
+	for _, q := range v.questions {
+		a.block(s, v.id, v.workflowType(), "", q)
+	}
+	p.calls()
+	if v.end != nil {
+		p.ended(*v.end)
+		if r := v.end.Result; r != nil && r.Output != "" {
+			for _, line := range paragraphs(r.Output, protocol.InlineText) {
+				a.printf("  %s\n", line)
+			}
+		}
+		return nil
+	}
+	for _, art := range v.artifacts() {
+		p.artifact(art)
+	}
+	return nil
+}
+
+func (p *printer) head() {
+	v := p.view
+	p.printf("%s   %s   %s   started %s ago   run %s\n", p.style.bold(oneLine(v.id, mostLine)), v.status(), oneLine(v.shown().AgentType, mostLine),
+		span(time.Since(v.began)), v.runID)
+	if v.start != nil && v.start.Prompt != "" {
+		p.printf("  task    %s\n", oneLine(v.start.Prompt, mostLine))
+	}
+	for _, t := range v.trees {
+		if t.Phase == follow.Acquired {
+			p.tree(t)
+		}
+	}
+	in, out, cost := int64(0), int64(0), 0.0
+	for _, t := range v.turns {
+		in, out, cost = in+int64(t.Usage.InputTokens), out+int64(t.Usage.OutputTokens), cost+t.CostUSD
+	}
+	p.printf("  so far  %s · %s · %d tokens in, %d out · %s\n", count(len(v.turns), "turn"), count(len(v.calls), "call"), in, out, dollars(cost))
+	if v.problem != "" {
+		p.printf("  %s %s\n", p.style.red("problem"), oneLine(v.problem, 2000))
+	}
+}
+
+func (p *printer) calls() {
+	for _, c := range p.view.calls {
+		d := c.decided
+		state := c.state
+		if state == "" {
+			state = "-"
+		}
+		p.printf("  %-6s  %s  %-10s  %s  %s\n", d.CallID, p.verdict(d.Decision.Verdict), state, p.style.bold(oneLine(d.Tool, mostLine)), callText(d.Input, d.InputRef))
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/assent-dev/assent/internal/connect"
+	"github.com/assent-dev/assent/internal/exit"
+	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// view is what a history says of an agent up to now.
+type view struct {
+	id, runID string
+	began     time.Time
+	start     *follow.Started
+	ready     *follow.Ready
+	turns     []follow.TurnOf
+	calls     []callView
+	byID      map[string]int
+	questions []follow.Question
+	trees     []follow.Tree
+	problem   string
+	end       *follow.Ended
+	ended     time.Time
+}
+
+// callView is one call and what became of it.
+type callView struct {
+	decided follow.Decided
+	// state is running, waiting or the result's code; empty before the call is dispatched.
+	state string
+	run   *follow.Call
+}
+
+func newView(id string) *view { return &view{id: id, byID: map[string]int{}} }
+
+// add takes the next event.
+func (v *view) add(e follow.Event) {
+	v.runID = e.RunID
+	switch e.Kind {
+	case follow.AgentStart:
+		v.start, v.began = e.Start, e.Time
+	case follow.AgentReady:
+		v.ready = e.Ready
+	case follow.Turn:
+		v.turns, v.problem = append(v.turns, *e.Turn), ""
+	case follow.Decision:
+		v.decided(*e.Decision)
+	case follow.ApprovalPending:
+		v.questions = append(v.questions, *e.Question)
+		v.state(e.Question.CallID, "waiting")
+	case follow.ApprovalClosed:
+		for i, q := range v.questions {
+			if q.Key == e.Closed.Key {
+				v.questions = append(v.questions[:i:i], v.questions[i+1:]...)
+				break
+			}
+		}
+		v.state(e.Closed.CallID, string(e.Closed.How))
+	case follow.ToolStart:
+		v.state(e.Tool.CallID, "running")
+	case follow.ToolEnd:
+		if i, ok := v.byID[e.Tool.CallID]; ok {
+			v.calls[i].run = e.Tool
+		}
+		state := e.Tool.Error
+		if e.Tool.Result != nil {
+			state = string(e.Tool.Result.Code)
+		}
+		v.state(e.Tool.CallID, state)
+	case follow.Worktree:
+		v.trees = append(v.trees, *e.Worktree)
+	case follow.Problem:
+		v.problem = e.Note
+	case follow.AgentEnd:
+		v.end, v.ended = e.End, e.Time
+	}
+}
+
+// decided takes the decision on a call; a second one, after drift, replaces the first.
+func (v *view) decided(d follow.Decided) {
+	c := callView{decided: d}
+	if d.Decision.Verdict == permission.Deny {
+		c.state = "denied"
+	}
+	if i, ok := v.byID[d.CallID]; ok {
+		v.calls[i] = c
+		return
+	}
+	v.byID[d.CallID] = len(v.calls)
+	v.calls = append(v.calls, c)
+}
+
+func (v *view) state(callID, state string) {
+	if i, ok := v.byID[callID]; ok {
+		v.calls[i].state = state
+	}
+}
+
+// status is the agent's state in one word: how it ended, or running, or waiting.
+func (v *view) status() string {
+	switch {
+	case v.end != nil && v.end.Result != nil:
+		return string(v.end.Result.Status)
+	case v.end != nil:
+		return v.end.Closed
+	case v.suspended():
+		return string(protocol.StatusWaiting)
+	}
+	return string(protocol.StatusRunning)
+}
+
+// suspended reports that nothing goes on but waiting for answers.
+func (v *view) suspended() bool {
+	if v.end != nil || len(v.questions) == 0 {
+		return false
+	}
+	for _, c := range v.calls {
+		if c.state == "running" {
+			return false
+		}
+	}
+	return true
+}
+
+// load reads what the history of an agent says now.
+func load(ctx context.Context, s *connect.Server, id string) (*view, error) {
+	v := newView(id)
+	for e, err := range follow.Follow(ctx, s, id, "", follow.Options{}) {
+		if err != nil {
+			return nil, unknownAgent(s, id, err)
+		}
+		v.add(e)
+	}
+	return v, nil
+}
+
+// unknownAgent says in words that there is no such workflow.
+func unknownAgent(s *connect.Server, id string, err error) error {
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return exit.Failf("see those there are with: "+again(s, "list"), "no agent %q in namespace %q at %s", id, s.Namespace, s.Address)
+	}
+	return fmt.Errorf("read agent %q: %w", id, err)
+}
+
+// code is the exit code that an agent's end stands for.
+func code(end *follow.Ended) int {
+	switch {
+	case end == nil:
+		return exit.OK
+	case end.Result == nil && end.ErrorType == protocol.ErrorConfig:
+		return exit.Usage
+	case end.Result == nil && end.Closed == "completed":
+		return exit.OK // a workflow that is no agent
+	case end.Result == nil:
+		return exit.Failed
+	}
+	switch end.Result.Status {
+	case protocol.OK:
+		return exit.OK
+	case protocol.LimitHit, protocol.Escalated:
+		return exit.Limited
+	}
+	return exit.Failed
+}
+
+// closedWord is the state of a closed workflow in one word.
+func closedWord(s enumspb.WorkflowExecutionStatus) string {
+	switch s {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		return "running"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return "completed"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		return "failed"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return "cancelled"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return "terminated"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return "timed-out"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW:
+		return "continued"
+	}
+	return "unknown"
+}

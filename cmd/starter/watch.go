@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/assent-dev/assent/internal/connect"
+	"github.com/assent-dev/assent/internal/exit"
+	"github.com/assent-dev/assent/internal/follow"
+)
+
+func (a *app) watchCommand() *cobra.Command {
+	var noWait bool
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Show what an agent does until it ends",
+		Long: `Show what an agent did and does until it ends: turns, calls with verdicts, questions, results.
+
+Everything comes from the workflow's history, so it needs no worker and shows each event once. Ctrl-C ends the
+watching, not the agent (exit code 130). With --no-wait it shows what there is and exits with 3 if the agent waits for
+an answer. Otherwise the exit code is the agent's: 0 ok, 1 error or cancelled, 4 limit or escalated.`,
+		Example: "  starter watch fix-1\n  starter watch fix-1 -o json | jq -c 'select(.event == \"turn\")'",
+		GroupID: groupAgents,
+		Args:    oneArg("the ID of an agent"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// A demo's server and worker end with the demo; whoever watches it brings them back.
+			if a.settings.Address == "" {
+				if resumed, err := a.resumeDemo(cmd.Context(), args[0], !noWait); resumed {
+					return err
+				}
+			}
+			s, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			return a.watch(cmd.Context(), a.printer(s, args[0]), !noWait)
+		},
+	}
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "show what there is and return")
+	a.serverFlags(cmd)
+	return cmd
+}
+
+// watch prints the events of an agent until it ends, and returns its exit code as an error.
+func (a *app) watch(ctx context.Context, p *printer, wait bool) error {
+	err := a.follow(ctx, p.server, p.view.id, wait, p.print)
+	switch {
+	case ctx.Err() != nil && p.view.end == nil:
+		a.note("\nthe agent goes on; come back with: %s", again(p.server, "watch", p.view.id))
+		return exit.Code(exit.Interrupted)
+	case err != nil:
+		return unknownAgent(p.server, p.view.id, err)
+	case p.view.end == nil && p.view.suspended():
+		return exit.Code(exit.Suspended)
+	}
+	if end := p.view.end; end != nil && code(end) == exit.Usage {
+		return &exit.Error{Code: exit.Usage, Err: errors.New(end.Error)}
+	}
+	return exit.Code(code(p.view.end))
+}
+
+const (
+	// hush is how long nothing may happen before a reason is looked for, and lookEvery how often that is done.
+	hush      = 3 * time.Second
+	lookEvery = 5 * time.Second
+)
+
+// follow hands the events of an agent to each, and says on standard error why nothing happens when nothing does.
+func (a *app) follow(ctx context.Context, s *connect.Server, id string, wait bool, each func(follow.Event) error) error {
+	type item struct {
+		event follow.Event
+		err   error
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	items := make(chan item)
+	go func() {
+		defer close(items)
+		for e, err := range follow.Follow(reading, s, id, "", follow.Options{Wait: wait}) {
+			select {
+			case items <- item{e, err}:
+			case <-reading.Done():
+				return
+			}
+		}
+	}()
+	look := &looker{server: s, id: id}
+	quiet := time.NewTimer(hush)
+	defer quiet.Stop()
+	for {
+		select {
+		case i, ok := <-items:
+			switch {
+			case !ok:
+				return ctx.Err()
+			case i.err != nil:
+				return i.err
+			}
+			look.add(i.event)
+			if err := each(i.event); err != nil {
+				return err
+			}
+			quiet.Reset(hush)
+		case <-quiet.C:
+			if why := look.why(ctx); why != "" {
+				a.note("%s", why)
+			}
+			quiet.Reset(lookEvery)
+		}
+	}
+}
+
+// looker finds out why nothing happens.
+type looker struct {
+	server    *connect.Server
+	id, queue string
+	open      int
+	said      string
+}
+
+func (l *looker) add(e follow.Event) {
+	switch e.Kind {
+	case follow.AgentStart:
+		l.queue = e.Start.TaskQueue
+	case follow.ApprovalPending:
+		l.open++
+	case follow.ApprovalClosed:
+		l.open--
+	}
+}
+
+// why returns a line that was not the last one said, or nothing.
+func (l *looker) why(ctx context.Context) string {
+	why := l.find(ctx)
+	if why == l.said {
+		return ""
+	}
+	l.said = why
+	return why
+}
+
+// stuck is how long a task may wait for a worker.
+const stuck = 10 * time.Second
+
+func (l *looker) find(ctx context.Context) string {
+	if l.queue == "" {
+		return ""
+	}
+	if yes, err := served(ctx, l.server, l.queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil && !yes {
+		return noWorker(l.server, l.queue)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	d, err := l.server.DescribeWorkflowExecution(ctx, l.id, "")
+	if err != nil {
+		return ""
+	}
+	if t := d.GetPendingWorkflowTask(); t.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_SCHEDULED &&
+		time.Since(t.GetScheduledTime().AsTime()) > stuck {
+		return fmt.Sprintf("no worker takes the agent's task on queue %q; it waits until one does", l.queue)
+	}
+	for _, p := range d.GetPendingActivities() {
+		name := p.GetActivityType().GetName()
+		switch {
+		case p.GetAttempt() > 1 && p.GetLastFailure() != nil:
+			return fmt.Sprintf("%s failed and is tried again (attempt %d): %s", name, p.GetAttempt(), oneLine(p.GetLastFailure().GetMessage(), 400))
+		case p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED && l.open == 0:
+			return fmt.Sprintf("%s is running", name)
+		case p.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED && time.Since(p.GetScheduledTime().AsTime()) > stuck:
+			return fmt.Sprintf("%s waits for a worker", name)
+		}
+	}
+	return ""
+}
+
+// noWorker says that nothing can go on, and what would help.
+func noWorker(s *connect.Server, queue string) string {
+	line := "worker --config assent.yaml --queue " + shellQuote(queue)
+	if s.Address != connect.DefaultAddress {
+		line += " --address " + shellQuote(s.Address)
+	}
+	if s.Namespace != connect.DefaultNamespace {
+		line += " --namespace " + shellQuote(s.Namespace)
+	}
+	return fmt.Sprintf("no worker polls queue %q in namespace %q at %s; the agent waits for one. Start it with: go run ./cmd/%s", queue, s.Namespace, s.Address, line)
+}

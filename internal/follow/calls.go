@@ -1,0 +1,160 @@
+package follow
+
+import (
+	"strings"
+
+	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// activity notes an activity that was scheduled; for a tool that is its start.
+func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
+	s := &scheduled{kind: a.GetActivityType().GetName()}
+	switch s.kind {
+	case protocol.ActivityGenerate:
+		var req protocol.GenerateRequest
+		r.decode(a.GetInput(), &req)
+		s.turn = req.Turn
+	case protocol.ActivityResolveRef:
+		s.tree = Pinned
+	case protocol.ActivityAcquireWorktree:
+		s.tree = Acquired
+	case protocol.ActivityCollectWorktree:
+		s.tree = Collected
+	case protocol.ActivityDisposeWorktree:
+		s.tree = Disposed
+	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow:
+	default:
+		if s.call = r.call(a); s.call == nil {
+			return
+		}
+		start := *s.call
+		r.tell(Event{Kind: ToolStart, Tool: &start})
+	}
+	r.scheduled[r.now.GetEventId()] = s
+}
+
+// call describes a tool's activity, or returns nil for an activity that is none.
+func (r *Reader) call(a *historypb.ActivityTaskScheduledEventAttributes) *Call {
+	c := &Call{ActivityID: a.GetActivityId(), CallID: a.GetActivityId(), Tool: a.GetActivityType().GetName()}
+	if name, ok := strings.CutPrefix(c.Tool, protocol.ToolPrefix); ok {
+		c.Tool = name
+		var call tool.Call
+		if r.decode(a.GetInput(), &call) {
+			c.CallID, c.Input, c.InputRef, c.Approved = call.ID, call.Input, call.InputRef, call.Approved
+		}
+	} else {
+		// In a workflow that is not an agent a tool is an activity that was decided on.
+		c.CallID, _, _ = strings.Cut(c.CallID, "~")
+		if _, ok := r.decided[c.CallID]; !ok {
+			return nil
+		}
+		c.Input = r.raw(a.GetInput())
+	}
+	if d, ok := r.decided[c.CallID]; ok {
+		c.Verdict, c.DecidedBy, c.Rule, c.Advisories = d.Decision.Verdict, d.Decision.DecidedBy, d.Decision.Rule, d.Decision.Advisories
+	}
+	return c
+}
+
+// activityEnd tells how an activity ended; failed is empty if it completed.
+func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string) {
+	s := r.scheduled[id]
+	if s == nil {
+		return
+	}
+	delete(r.scheduled, id)
+	switch {
+	case s.call != nil:
+		r.toolEnd(s, result, failed)
+	case s.tree != "":
+		r.tree(s.tree, result, failed)
+	case s.kind == protocol.ActivityGenerate:
+		r.generated(s.turn, result, failed)
+	case s.kind == protocol.ActivityDecideSlow:
+		var d protocol.DecideResponse
+		if failed == "" && r.decode(result, &d) {
+			r.decision(d)
+		}
+	case s.kind == protocol.ActivityResolveToolset && failed == "":
+		r.ready(result)
+	}
+}
+
+func (r *Reader) toolEnd(s *scheduled, result *commonpb.Payloads, failed string) {
+	c := s.call
+	var res tool.Result
+	switch {
+	case failed != "":
+		c.Error = failed
+	case strings.HasPrefix(s.kind, protocol.ToolPrefix) && r.decode(result, &res):
+		c.Result = &res
+	default:
+		c.Result = &tool.Result{Code: tool.OK, Value: r.raw(result)}
+	}
+	if !s.started.IsZero() {
+		c.Took = r.now.GetEventTime().AsTime().Sub(s.started)
+	}
+	r.tell(Event{Kind: ToolEnd, Tool: c})
+	if c.Result != nil && c.Result.Code == tool.EnvironmentLost {
+		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: "the agent's environment was lost", Via: viaWorkflow}
+	}
+}
+
+func (r *Reader) generated(number int, result *commonpb.Payloads, failed string) {
+	t := TurnOf{Number: number, Error: failed, Calls: []protocol.Requested{}}
+	var resp protocol.GenerateResponse
+	if failed == "" && r.decode(result, &resp) {
+		t.Model, t.Text, t.Dropped, t.Stop, t.Usage, t.CostUSD = resp.Model, resp.Text, resp.Dropped, resp.Stop, resp.Usage, resp.CostUSD
+		t.Calls = append(t.Calls, resp.Calls...)
+	}
+	r.turn = t
+	r.tell(Event{Kind: Turn, Turn: &t})
+}
+
+func (r *Reader) ready(result *commonpb.Payloads) {
+	var resp protocol.ResolveResponse
+	if !r.decode(result, &resp) {
+		return
+	}
+	ready := &Ready{Models: resp.Models, Tools: []string{}, ToolsetHash: resp.ToolsetHash, Limits: resp.Limits,
+		Isolation: resp.Isolation, Store: resp.Store}
+	for _, f := range resp.Tools {
+		ready.Tools = append(ready.Tools, f.Name)
+	}
+	r.tell(Event{Kind: AgentReady, Ready: ready})
+}
+
+func (r *Reader) tree(phase string, result *commonpb.Payloads, failed string) {
+	t := &Tree{Phase: phase, Error: failed}
+	if failed == "" {
+		switch phase {
+		case Pinned:
+			var resp protocol.RefResponse
+			if r.decode(result, &resp) {
+				t.Resolved = &resp.Resolved
+			}
+		case Acquired:
+			var lease worktree.Lease
+			if r.decode(result, &lease) {
+				t.Dir, t.Resolved = lease.Dir, &lease.Resolved
+			}
+		case Collected:
+			var a protocol.Artifact
+			if r.decode(result, &a) {
+				t.Artifact = &a
+			}
+		case Disposed:
+			var resp protocol.DisposeResponse
+			if r.decode(result, &resp) {
+				t.Retained = resp.Retained
+			}
+		}
+	}
+	r.tell(Event{Kind: Worktree, Worktree: t})
+}

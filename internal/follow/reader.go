@@ -1,0 +1,251 @@
+package follow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// Reader is the state of one agent, fed with its history event by event. It is not safe for concurrent use.
+type Reader struct {
+	workflowID, runID string
+	// originalRun stays the same over resets.
+	originalRun string
+	converter   converter.DataConverter
+	// agent is false in workflows that are not agents, whose handlers have other names.
+	agent bool
+	now   *historypb.HistoryEvent
+	out   []Event
+
+	turn    TurnOf
+	decided map[string]Decided
+	// batch are the decisions since the last event that was no marker.
+	batch     []judged
+	ledger    *approval.Ledger
+	open      map[string]Question
+	answers   map[string]Answered
+	timers    map[int64]string
+	scheduled map[int64]*scheduled
+	// dropped says why questions that nobody answered close with the next workflow task.
+	dropped *approval.Closed
+}
+
+// scheduled is an activity that has not ended.
+type scheduled struct {
+	kind    string
+	call    *Call
+	turn    int
+	tree    string
+	started time.Time
+}
+
+// NewReader returns a reader for the history of a run that begins.
+func NewReader(workflowID, runID string, c converter.DataConverter) *Reader {
+	if c == nil {
+		c = converter.GetDefaultDataConverter()
+	}
+	return &Reader{workflowID: workflowID, runID: runID, converter: c, decided: map[string]Decided{}, ledger: approval.NewLedger(),
+		open: map[string]Question{}, answers: map[string]Answered{}, timers: map[int64]string{}, scheduled: map[int64]*scheduled{}}
+}
+
+// Pending lists the questions that are open now, in order of asking.
+func (r *Reader) Pending() []Question {
+	var out []Question
+	for _, q := range r.ledger.List().Pending {
+		out = append(out, r.open[q.Key])
+	}
+	return out
+}
+
+// Read takes the next event of the history and returns what it means. Decisions and questions are held back until the
+// next event, or Flush, because only then is their order known.
+func (r *Reader) Read(e *historypb.HistoryEvent) []Event {
+	r.out = nil
+	if e.GetEventType() != enumspb.EVENT_TYPE_MARKER_RECORDED {
+		r.settle()
+	}
+	r.now = e
+	r.read(e)
+	return r.out
+}
+
+// Flush returns what was held back, at the end of a history.
+func (r *Reader) Flush() []Event {
+	r.out = nil
+	r.settle()
+	return r.out
+}
+
+func (r *Reader) read(e *historypb.HistoryEvent) {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		r.started(e.GetWorkflowExecutionStartedEventAttributes())
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		r.marker(e.GetMarkerRecordedEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		r.signal(e.GetWorkflowExecutionSignaledEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
+		r.update(e.GetWorkflowExecutionUpdateAcceptedEventAttributes())
+	case enumspb.EVENT_TYPE_TIMER_STARTED:
+		r.timers[e.GetEventId()] = r.text(e.GetUserMetadata().GetSummary())
+	case enumspb.EVENT_TYPE_TIMER_FIRED:
+		r.timer(r.timers[e.GetTimerFiredEventAttributes().GetStartedEventId()])
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+		r.tell(Event{Kind: CancelRequested, Note: e.GetWorkflowExecutionCancelRequestedEventAttributes().GetCause()})
+		r.dropped = &approval.Closed{How: approval.Cancelled, Via: viaWorkflow}
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+		if r.dropped != nil {
+			r.drop(*r.dropped)
+		}
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+		r.taskFailed(e.GetWorkflowTaskFailedEventAttributes())
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		r.activity(e.GetActivityTaskScheduledEventAttributes())
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		if s := r.scheduled[e.GetActivityTaskStartedEventAttributes().GetScheduledEventId()]; s != nil {
+			s.started = e.GetEventTime().AsTime()
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+		a := e.GetActivityTaskCompletedEventAttributes()
+		r.activityEnd(a.GetScheduledEventId(), a.GetResult(), "")
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+		a := e.GetActivityTaskFailedEventAttributes()
+		r.activityEnd(a.GetScheduledEventId(), nil, why(a.GetFailure()))
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+		a := e.GetActivityTaskTimedOutEventAttributes()
+		r.activityEnd(a.GetScheduledEventId(), nil, why(a.GetFailure()))
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+		r.activityEnd(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId(), nil, "cancelled")
+	default:
+		r.ended(e)
+	}
+}
+
+// tell adds an event that the present history event means.
+func (r *Reader) tell(e Event) {
+	e.Time, e.WorkflowID, e.RunID, e.EventID = r.now.GetEventTime().AsTime(), r.workflowID, r.runID, r.now.GetEventId()
+	r.out = append(r.out, e)
+}
+
+func (r *Reader) started(a *historypb.WorkflowExecutionStartedEventAttributes) {
+	r.agent = a.GetWorkflowType().GetName() == protocol.WorkflowAgent
+	if r.originalRun = a.GetOriginalExecutionRunId(); r.runID == "" {
+		r.runID = r.originalRun
+	}
+	s := &Started{WorkflowType: a.GetWorkflowType().GetName(), TaskQueue: a.GetTaskQueue().GetName()}
+	var in protocol.AgentInput
+	if r.agent && r.decode(a.GetInput(), &in) {
+		s.AgentType, s.Label, s.Prompt, s.Isolation = in.AgentType, in.Label, cut(in.Prompt), in.Isolation
+	}
+	r.tell(Event{Kind: AgentStart, Start: s})
+}
+
+// taskFailed tells of workflow tasks that fail for a reason which a person must look at.
+func (r *Reader) taskFailed(a *historypb.WorkflowTaskFailedEventAttributes) {
+	switch a.GetCause() {
+	case enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+		r.tell(Event{Kind: Reset, Note: why(a.GetFailure())})
+	case enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND:
+		// Something arrived meanwhile; the task is simply done again.
+	default:
+		r.tell(Event{Kind: Problem, Note: fmt.Sprintf("workflow task failed (%s): %s", a.GetCause(), why(a.GetFailure()))})
+	}
+}
+
+// ended handles the events that close a run.
+func (r *Reader) ended(e *historypb.HistoryEvent) {
+	end := &Ended{}
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+		end.Closed = "completed"
+		var res protocol.AgentResult
+		if r.agent && r.decode(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &res) {
+			end.Result, end.Error = &res, res.Error
+		}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+		f := e.GetWorkflowExecutionFailedEventAttributes().GetFailure()
+		end.Closed, end.Error, end.ErrorType = "failed", why(f), f.GetApplicationFailureInfo().GetType()
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+		end.Closed = "cancelled"
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+		end.Closed, end.Error = "terminated", e.GetWorkflowExecutionTerminatedEventAttributes().GetReason()
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+		end.Closed = "timed-out"
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		r.tell(Event{Kind: Continued, Note: e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()})
+		return
+	default:
+		return
+	}
+	r.dropAll(approval.Closed{How: approval.Abandoned, Reason: "the run ended", Via: viaWorkflow})
+	r.tell(Event{Kind: AgentEnd, End: end})
+}
+
+// decode reads the first payload into v and reports whether that worked. What cannot be read is left out: a history
+// is shown as far as it can be.
+func (r *Reader) decode(p *commonpb.Payloads, v any) bool {
+	if len(p.GetPayloads()) == 0 {
+		return false
+	}
+	return r.converter.FromPayload(p.GetPayloads()[0], v) == nil
+}
+
+// raw returns the JSON of the first payload, or nil.
+func (r *Reader) raw(p *commonpb.Payloads) []byte {
+	var raw converter.RawValue
+	if !r.decode(p, &raw) || raw.Payload() == nil {
+		return nil
+	}
+	return raw.Payload().GetData()
+}
+
+func (r *Reader) text(p *commonpb.Payload) string {
+	var s string
+	if p == nil || r.converter.FromPayload(p, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// input returns what a call of the present turn asks for, by its id.
+func (r *Reader) input(callID string) (json.RawMessage, *blob.Ref) {
+	var turn, n int
+	if _, err := fmt.Sscanf(callID, "t%d.%d", &turn, &n); err != nil || turn != r.turn.Number || n < 1 || n > len(r.turn.Calls) {
+		return nil, nil
+	}
+	c := r.turn.Calls[n-1]
+	return c.Input, c.InputRef
+}
+
+// why is the innermost message of a failure that says something.
+func why(f *failurepb.Failure) string {
+	var parts []string
+	for ; f != nil; f = f.GetCause() {
+		if m := f.GetMessage(); m != "" && !slices.Contains(parts, m) {
+			parts = append(parts, m)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// mostPrompt bounds the prompt in an event, in bytes.
+const mostPrompt = 4 << 10
+
+func cut(s string) string {
+	if len(s) <= mostPrompt {
+		return s
+	}
+	return strings.ToValidUTF8(s[:mostPrompt], "") + "…"
+}
