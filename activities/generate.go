@@ -1,12 +1,13 @@
 package activities
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/model"
@@ -54,7 +55,25 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 	if err != nil {
 		return protocol.GenerateResponse{}, err
 	}
+	turn = sane(turn)
 	return e.keep(ctx, req, added, turn, used)
+}
+
+// sane makes a turn that can be stored and sent back: arguments that are not JSON in UTF-8 become raw text, and
+// provider data that is not JSON is dropped. What a model writes never fails a run.
+func sane(r model.Response) model.Response {
+	r.Calls = slices.Clone(r.Calls)
+	for i, c := range r.Calls {
+		if len(c.Input) > 0 && !(json.Valid(c.Input) && utf8.Valid(c.Input)) {
+			c.Raw, c.Input = c.Raw+string(c.Input), nil
+		}
+		c.Raw = strings.ToValidUTF8(c.Raw, "\ufffd")
+		r.Calls[i] = c
+	}
+	if len(r.Opaque) > 0 && !json.Valid(r.Opaque) {
+		r.Opaque = nil
+	}
+	return r
 }
 
 // ask tries the models in order and returns the first answer. If all fail, the error says whether trying again
@@ -196,12 +215,15 @@ func (e *Engine) keep(ctx context.Context, req protocol.GenerateRequest, added [
 func (e *Engine) requested(ctx context.Context, c model.ToolCall, total *int) (protocol.Requested, error) {
 	const mostName, mostRaw = 200, 1 << 10
 	r := protocol.Requested{ModelID: c.ID, Name: cut(c.Name, mostName)}
-	var compact bytes.Buffer
-	if c.Raw != "" || len(c.Input) == 0 || json.Compact(&compact, c.Input) != nil {
+	if c.Raw != "" || len(c.Input) == 0 {
 		r.Raw = cut(c.Raw+string(c.Input), mostRaw)
 		return r, nil
 	}
-	r.Input = compact.Bytes()
+	// Compact and escaped as history will have it, so that what is measured is what is sent.
+	var err error
+	if r.Input, err = json.Marshal(c.Input); err != nil {
+		return r, err
+	}
 	if *total += len(r.Input); len(r.Input) <= protocol.InlineInput && *total <= protocol.InlineTurn {
 		return r, nil
 	}
