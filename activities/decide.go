@@ -128,7 +128,7 @@ func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain
 	switch {
 	case !d.Modified:
 		d.Input = nil
-	case len(d.Input) > protocol.InlineInput:
+	case size(d.Input) > protocol.InlineInput:
 		ref, err := e.cfg.Blobs.Put(ctx, d.Input)
 		if err != nil {
 			return resp, err
@@ -138,7 +138,7 @@ func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain
 	return shrink(resp), nil
 }
 
-// shrink drops explanations until the decision fits; the verdict, the rule and the digests always stay.
+// shrink drops explanations until the decision fits, the rule last; the verdict and the digests always stay.
 func shrink(resp protocol.DecideResponse) protocol.DecideResponse {
 	d := &resp.Decision
 	const most = 4 << 10
@@ -216,13 +216,13 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 	q := req.Question
 	chain, err := e.chain(req.Decide.Subject)
 	if err != nil {
-		resp.Reason = "the policy cannot be read: " + cut(err.Error(), 500)
+		resp.DecidedBy, resp.Reason = permission.ByDefault, "the policy cannot be read: "+cut(err.Error(), 500)
 		return resp, nil
 	}
 	info, validate, drift := e.subjectTool(req.Decide.Tool)
 	edited := len(req.Resolution.Input) > 0
 	if drift != "" && edited {
-		resp.Reason = "the edited arguments cannot be checked: " + drift
+		resp.DecidedBy, resp.Reason = permission.ByDefault, "the edited arguments cannot be checked: "+drift
 		return resp, nil
 	}
 	input, err := e.asked(ctx, req)
@@ -231,23 +231,25 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 	}
 	sum, err := digest(input)
 	if err != nil {
-		resp.Reason = "the arguments are not valid JSON"
+		resp.DecidedBy, resp.Reason = permission.ByInvalid, "the arguments are not valid JSON"
 		return resp, nil
 	}
+	// Arguments that were sent back as they were are no edit.
+	edited = edited && sum != q.Seal.InputDigest
 	if !edited && sum != q.Seal.InputDigest {
-		resp.Reason = "the arguments are not those that were asked about"
+		resp.DecidedBy, resp.Reason = permission.ByDefault, "the arguments are not those that were asked about"
 		return resp, nil
 	}
 	d := e.judge(ctx, chain, req.Decide, info, input, validate)
 	switch {
 	case d.Verdict == permission.Deny:
-		resp.Reason = "denied on the second look by " + string(d.DecidedBy) + ": " + cut(d.Reason, 1000)
+		resp.DecidedBy, resp.Reason = d.DecidedBy, "denied on the second look by "+string(d.DecidedBy)+": "+cut(d.Reason, 1000)
 		if d.DecidedBy == permission.ByInvalid {
-			resp.Reason = "the edited arguments do not fit the tool's schema"
+			resp.Reason = "the arguments do not fit the tool's schema"
 		}
 		return resp, nil
 	case edited && d.Modified:
-		resp.Reason = "a hook would change the edited arguments"
+		resp.DecidedBy, resp.Reason = permission.ByHook, "a hook would change the edited arguments"
 		return resp, nil
 	}
 	resp.How, resp.InputDigest, resp.PolicyDigest = approval.Allowed, sum, d.PolicyDigest

@@ -75,8 +75,10 @@ func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.Dec
 		resp := g.read(ctx, f, req)
 		if resp.Slow {
 			slow := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+				// Not where the call goes: its workers need not know of us.
+				TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
 				StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-				Summary: req.Tool.Name + " · decide",
+				Summary: short(req.Tool.Name, mostSummary) + " · decide",
 			})
 			resp = g.read(ctx, workflow.ExecuteActivity(slow, protocol.ActivityDecideSlow, req), req)
 		}
@@ -135,30 +137,30 @@ func refusal(d permission.Decision) tool.Result {
 		r.Failure.Issues = d.Invalid
 		return r
 	}
-	reason := tool.ByRule
-	switch d.DecidedBy {
-	case permission.ByGuard:
-		reason = tool.ByGuard
-	case permission.ByListener:
-		reason = tool.ByListener
-	case permission.ByDefault:
-		reason = tool.ByFailure
-	}
 	msg := "denied by policy"
 	if d.Reason != "" {
 		msg += ": " + d.Reason
 	}
-	return tool.Deny(reason, string(d.DecidedBy), msg)
+	return tool.Deny(reasonOf(d.DecidedBy), string(d.DecidedBy), msg)
+}
+
+func reasonOf(by permission.Decider) tool.Reason {
+	switch by {
+	case permission.ByGuard:
+		return tool.ByGuard
+	case permission.ByListener:
+		return tool.ByListener
+	case permission.ByDefault, permission.ByInvalid:
+		return tool.ByFailure
+	}
+	return tool.ByRule
 }
 
 // question opens the approval of an asked call. Calls of one turn are opened in the model's order.
 func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) approval.Approval {
 	now := workflow.Now(ctx)
 	input, ref := finalInput(req, d)
-	if ref != nil {
-		// Large arguments stay in the blob store; the approver is told where and how much.
-		input, _ = json.Marshal(map[string]any{"$blob": ref})
-	}
+	input = shown(input, ref)
 	agent := req.Subject.Agent.Type
 	if agent == "" {
 		agent = workflow.GetInfo(ctx).WorkflowType.Name
@@ -183,6 +185,18 @@ func finalInput(req protocol.DecideRequest, d protocol.DecideResponse) (json.Raw
 	}
 	return req.Input, req.InputRef
 }
+
+// shown is what people and results see of arguments: large ones stay in the blob store, and are told where and how
+// much.
+func shown(input json.RawMessage, ref *blob.Ref) json.RawMessage {
+	if ref == nil {
+		return input
+	}
+	input, _ = json.Marshal(map[string]any{"$blob": ref})
+	return input
+}
+
+func (p *permit) shown() json.RawMessage { return shown(p.input, p.inputRef) }
 
 // why says in one line which layer asks.
 func why(d permission.Decision) string {
@@ -215,6 +229,10 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 			return nil, g.closed(ctx, q, approval.Closed{How: how, Via: viaWorkflow, Reason: why})
 		}
 		c := approval.Closed{How: resp.How, By: resp.By, Reason: resp.Reason, Via: ans.via}
+		if resp.How == approval.Denied && resp.DecidedBy != "" {
+			g.closed(ctx, q, c)
+			return nil, overruled(resp)
+		}
 		switch resp.How {
 		case approval.Allowed:
 			g.closed(ctx, q, c)
@@ -250,7 +268,7 @@ func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approva
 		}
 	})
 	if q.Deadline != nil {
-		timer := workflow.NewTimerWithOptions(timerCtx, q.Deadline.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: q.Key + " · deadline"})
+		timer := workflow.NewTimerWithOptions(timerCtx, q.Deadline.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: short(q.Key, mostSummary) + " · deadline"})
 		sel.AddFuture(timer, func(workflow.Future) { how = approval.Expired })
 	}
 	sel.Select(ctx)
@@ -317,6 +335,11 @@ func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Clos
 	return tool.Deny(reason, c.By, msg)
 }
 
+// overruled is the result of a call that a person allowed and that a second look denied.
+func overruled(r protocol.AdmitResponse) tool.Result {
+	return tool.Deny(reasonOf(r.DecidedBy), string(r.DecidedBy), "a person allowed this call and it was "+r.Reason)
+}
+
 func viaFor(how approval.How) string {
 	if how == approval.Expired {
 		return viaTimer
@@ -326,23 +349,34 @@ func viaFor(how approval.How) string {
 
 // stopped says how the questions of a cancelled context close, and why.
 func stopped(ctx workflow.Context) (approval.How, string) {
-	if c, ok := ctx.Value(causeKey{}).(*cause); ok && c.text != "" {
-		return approval.Abandoned, c.text
+	c, _ := ctx.Value(causeKey{}).(*cause)
+	for ; c != nil; c = c.outer {
+		if c.text != "" {
+			return approval.Abandoned, c.text
+		}
 	}
 	return approval.Cancelled, ""
 }
 
 // cause says why the engine itself cancelled a context; workflow contexts have no cause of their own. It is empty
 // when a user cancelled the run.
-type cause struct{ text string }
+type cause struct {
+	text string
+	// outer is the cause of the context around.
+	outer *cause
+}
 
 type causeKey struct{}
 
+// mostSummary bounds foreign text in a summary: the server refuses one of more than 400 bytes, for ever.
+const mostSummary = 150
+
 func summary(p *permit) string {
+	name := short(p.facts.Name, mostSummary)
 	if p.approved != nil {
-		return p.facts.Name + " · approved " + p.approved.Key
+		return name + " · approved " + short(p.approved.Key, mostSummary)
 	}
-	return p.facts.Name + " · allow"
+	return name + " · allow"
 }
 
 func short(s string, most int) string {
