@@ -261,7 +261,7 @@ func (e *Engine) settle(ctx context.Context, r tool.Result) (any, error) {
 		// Nobody cancelled the call: the worker is going away in the middle of it.
 		return nil, errWorkerStopped
 	}
-	if len(r.Value) > protocol.InlineResult {
+	if size(r.Value) > protocol.InlineResult {
 		// The result is kept although the call's own context may be over.
 		ref, err := e.cfg.Blobs.Put(context.WithoutCancel(ctx), r.Value)
 		if err != nil {
@@ -272,7 +272,7 @@ func (e *Engine) settle(ctx context.Context, r tool.Result) (any, error) {
 		const preview = 1 << 10
 		r.Preview, r.Value, r.ValueRef = cut(string(r.Value), preview), nil, &ref
 	}
-	if len(r.FinalInput) > protocol.InlineInput {
+	if size(r.FinalInput) > protocol.InlineInput {
 		// The workflow has it by reference.
 		r.FinalInput = nil
 	}
@@ -304,7 +304,7 @@ func stopping(ctx context.Context) bool {
 func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityInput, facts protocol.ToolFacts) (any, error) {
 	e := i.engine
 	info := activity.GetInfo(ctx)
-	call := tool.Call{ID: strings.SplitN(info.ActivityID, "~", 2)[0], Name: facts.Name, ContractHash: facts.ContractHash}
+	call := tool.Call{ID: info.ActivityID, Name: facts.Name, ContractHash: facts.ContractHash}
 	if info.IsLocalActivity {
 		return i.enforce(ctx, in, call, "a guarded tool was called as a local activity")
 	}

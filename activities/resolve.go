@@ -27,6 +27,9 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if !ok {
 		return resp, e.unknownProfile(in.AgentType)
 	}
+	if n := size(in.Prompt) + size(p.System); n > protocol.MaxInput {
+		return resp, fault.Configf("prompt", "has %d bytes of JSON with the system prompt of profile %q, at most %d fit", n, p.Name, protocol.MaxInput)
+	}
 	names, err := e.models(in, p)
 	if err != nil {
 		return resp, err

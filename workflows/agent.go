@@ -92,7 +92,7 @@ func control(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: time.Minute,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
-		Summary: summary,
+		Summary: short(summary, mostSummary),
 	})
 }
 

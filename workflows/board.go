@@ -85,11 +85,13 @@ func (b *board) done(ctx workflow.Context, l *approval.Ledger) {
 func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {
 	var tools, keys []string
 	questions := []protocol.MemoQuestion{}
+	// A larger value is refused by the server, for ever.
+	room := 1 << 10
 	if status == protocol.StatusWaiting {
 		for _, q := range l.Pending() {
 			keys = append(keys, q.Key)
-			if !slices.Contains(tools, q.Tool) {
-				tools = append(tools, q.Tool)
+			if !slices.Contains(tools, q.Tool) && len(q.Tool) <= room {
+				tools, room = append(tools, q.Tool), room-len(q.Tool)
 			}
 			questions = append(questions, protocol.MemoQuestion{Key: q.Key, Tool: q.Tool, Reason: short(q.Why, 200)})
 		}

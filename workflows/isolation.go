@@ -47,7 +47,7 @@ func host(ctx workflow.Context, queue, summary string) workflow.Context {
 		HeartbeatTimeout: 30 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 10,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore, protocol.ErrorGone}},
-		Summary: summary,
+		Summary: short(summary, mostSummary),
 	})
 }
 

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -48,10 +47,8 @@ const retriesMost = 2
 // turn decides all calls first, lets the asked ones wait and the others go on, and returns one result for each
 // call in the model's order.
 func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model.ToolResult, error) {
-	why := &cause{}
-	if outer, ok := ctx.Value(causeKey{}).(*cause); ok {
-		why = outer
-	}
+	outer, _ := ctx.Value(causeKey{}).(*cause)
+	why := &cause{outer: outer}
 	ctx, stop := workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, why))
 	defer stop()
 	// When the environment is lost nobody needs to answer any more.
@@ -134,8 +131,8 @@ func (a *agent) decide(ctx workflow.Context, s *step, f workflow.Future) {
 
 // changed tells the model what its arguments became when a hook rewrote a call that was then refused.
 func (a *agent) changed(s *step, d protocol.DecideResponse) {
-	if d.Decision.Modified && len(d.Decision.Input) > 0 {
-		s.result.FinalInput = d.Decision.Input
+	if d.Decision.Modified {
+		s.result.FinalInput = shown(d.Decision.Input, d.InputRef)
 	}
 }
 
@@ -155,8 +152,8 @@ func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(s
 	_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
 	s.state = stepRunning
 	s.result = a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue)
-	if s.permit.modified && len(s.permit.input) > 0 {
-		s.result.FinalInput = s.permit.input
+	if s.permit.modified {
+		s.result.FinalInput = s.permit.shown()
 	}
 	if s.result.Code == tool.EnvironmentLost {
 		lost("the agent's environment was lost")
@@ -212,6 +209,7 @@ func (a *agent) collect(ctx workflow.Context, steps []*step) ([]model.ToolResult
 	if lost != nil {
 		return nil, lost
 	}
+	fit(out)
 	return out, nil
 }
 
@@ -228,9 +226,9 @@ func (a *agent) note(s *step) {
 	}
 	switch s.asked.Name {
 	case "escalate":
-		a.escalation = bytes.Clone(s.permit.input)
+		a.escalation = s.permit.shown()
 	case "report_progress":
-		a.progress = bytes.Clone(s.permit.input)
+		a.progress = s.permit.shown()
 		a.idle = -1
 	}
 }
@@ -270,7 +268,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: attempts},
-		Summary: s.asked.Name + " · " + string(s.result.Code),
+		Summary: short(s.asked.Name, mostSummary) + " · " + string(s.result.Code),
 	})
 	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Input: s.asked.Input, InputRef: s.asked.InputRef,
 		Agent: &tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}

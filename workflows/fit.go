@@ -1,0 +1,58 @@
+package workflows
+
+import (
+	"encoding/json"
+
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/tool"
+)
+
+// mostResults is how many bytes the results of one turn may weigh in the next request before they are shortened. A
+// shortened one has at most some 7 KiB, so that a whole turn of them still fits into a payload.
+const mostResults = 512 << 10
+
+// fit shortens results from where they get too heavy for one payload: a request that the server refuses would be
+// tried for ever. Values stay; they are inline only when they are small.
+func fit(results []model.ToolResult) {
+	total := 0
+	for i := range results {
+		n := weight(results[i])
+		if total+n > mostResults {
+			results[i].Result = shorten(results[i].Result)
+			n = weight(results[i])
+		}
+		total += n
+	}
+}
+
+func weight(v any) int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		// It came out of JSON; if it does not go back, it does not count as small.
+		return mostResults
+	}
+	return len(b)
+}
+
+// shorten drops what explains, and says so.
+func shorten(r tool.Result) tool.Result {
+	const most, mostIssues, mostText = 1 << 10, 3, 200
+	if len(r.FinalInput) > most {
+		r.FinalInput = json.RawMessage(`"the arguments were changed; they are too long to be shown here"`)
+	}
+	if r.Failure == nil {
+		return r
+	}
+	f := *r.Failure
+	f.Message = short(f.Message, 2*mostText)
+	if len(f.Data) > most {
+		f.Data = nil
+	}
+	issues := f.Issues[:min(len(f.Issues), mostIssues)]
+	f.Issues = make([]tool.Issue, len(issues))
+	for i, issue := range issues {
+		f.Issues[i] = tool.Issue{Pointer: short(issue.Pointer, mostText), Message: short(issue.Message, mostText)}
+	}
+	r.Failure = &f
+	return r
+}
