@@ -58,7 +58,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupPolicy, Title: "Policy:"})
 	worker := workerproc.Command("worker")
 	worker.Hidden = true
-	root.AddCommand(a.runCommand(), a.watchCommand(), a.showCommand(), a.listCommand(), a.patchCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.watchCommand(), a.showCommand(), a.listCommand(), a.patchCommand(),
 		a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.explainCommand(), worker)
 	return root
 }
