@@ -27,17 +27,23 @@ type segment struct {
 func Lex(command string) Command { return lexNested(command, 0) }
 
 // lexNested lexes text that stands depth commands deep: in sh -c, eval and the like.
-func lexNested(command string, depth int) Command {
+func lexNested(command string, depth int) (c Command) {
 	if reason := refusal(command); reason != "" {
-		return Command{broken: reason, segments: []segment{{text: command, asks: reason}}}
+		return unread(command, reason)
 	}
+	defer func() {
+		// A fault in the parser or here must ask, not end the process that judges.
+		if r := recover(); r != nil {
+			c = unread(command, lexerFailed)
+		}
+	}()
 	p := parse(command)
 	l := lexer{src: p.src, depth: depth, broken: p.broken}
 	l.stmts(p.stmts, scope{})
 	if l.tooDeep {
-		return Command{broken: tooDeep, segments: []segment{{text: command, asks: tooDeep}}}
+		return unread(command, tooDeep)
 	}
-	c := Command{segments: l.segments, broken: l.broken}
+	c = Command{segments: l.segments, broken: l.broken}
 	if len(c.segments) == 0 && c.broken == "" {
 		c.broken = "no command"
 	}
@@ -47,23 +53,34 @@ func lexNested(command string, depth int) Command {
 	return c
 }
 
-const tooDeep = "more than 200 nested compound commands"
+// unread is a command that asks as a whole.
+func unread(text, reason string) Command {
+	return Command{broken: reason, segments: []segment{{text: text, asks: reason}}}
+}
+
+const (
+	tooDeep     = "more than 200 nested compound commands"
+	lexerFailed = "text that the lexer fails on"
+)
 
 // LexArgv takes an argument list that runs without a shell: one segment of literal tokens, in which nothing is
 // parsed. An empty list asks, and so does an argument that a reader cannot see for what it is.
 func LexArgv(args []string) Command {
-	text := quoteAll(args)
 	if len(args) == 0 {
-		return Command{broken: "no command", segments: []segment{{asks: "no command"}}}
+		return unread("", "no command")
 	}
 	total := 0
+	for _, arg := range args {
+		total += len(arg) + 1
+	}
+	if total > maxBytes {
+		return unread(args[0], "more than 64 KiB")
+	}
+	text := quoteAll(args)
 	seg := segment{text: text}
 	for _, arg := range args {
-		if total += len(arg) + 1; total > maxBytes {
-			return Command{broken: "more than 64 KiB", segments: []segment{{text: text, asks: "more than 64 KiB"}}}
-		}
 		if reason := unreadable(arg); reason != "" {
-			return Command{broken: reason, segments: []segment{{text: text, asks: reason}}}
+			return unread(text, reason)
 		}
 		seg.words = append(seg.words, literal(arg))
 	}

@@ -185,7 +185,7 @@ func (l *lexer) assign(a *syntax.Assign) word {
 		return evalWord(l.src, a.Value)
 	case a.Index != nil, a.Array != nil, a.Append:
 		return word{text: source(l.src, a), never: "array or += assignment", asks: substitution(a), dyn: true,
-			shape: []piece{{kind: anyCut}}, gap: true}
+			shape: []piece{{exactly, a.Name.Value}, {kind: anyText}}}
 	case a.Naked || a.Name == nil:
 		return literal(source(l.src, a))
 	}

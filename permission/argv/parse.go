@@ -2,7 +2,6 @@ package argv
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -25,9 +24,6 @@ func parse(text string) parsed {
 	src := text
 	for range maxReparse {
 		file, err := parseOnce(src)
-		if file == nil {
-			return parsed{src: src, broken: err.Error()}
-		}
 		continued, misread := comments(src, file)
 		// The parser continues a comment over a backslash and newline and takes the next line for arguments; the
 		// shells end the comment there and run the next line.
@@ -78,20 +74,10 @@ func (p *parsed) reread(line uint) {
 	}
 }
 
-// parseOnce returns the tree of src, partial if there is an error. A panic of the parser is an error without
-// a tree: a fault in it must ask, not end the process that judges.
-func parseOnce(src string) (file *syntax.File, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			file, err = nil, fmt.Errorf("parser failed: %v", r)
-		}
-	}()
+// parseOnce returns the tree of src, partial if there is an error.
+func parseOnce(src string) (*syntax.File, error) {
 	parser := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true))
-	file, err = parser.Parse(strings.NewReader(src), "")
-	if file == nil && err == nil {
-		err = errors.New("parser failed")
-	}
-	return file, err
+	return parser.Parse(strings.NewReader(src), "")
 }
 
 // comments returns the offsets of the backslashes over which the parser continued a comment, and the first

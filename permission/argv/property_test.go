@@ -17,6 +17,7 @@ func generated(t *testing.T, check func(rng *rand.Rand, command string)) {
 	done := 0
 	for range rounds(3000) {
 		command := generate(rng)
+		require.NotEqual(t, lexerFailed, Lex(command).broken, "%q", command)
 		if closed(command) {
 			check(rng, command)
 			done++
@@ -191,6 +192,7 @@ func FuzzLex(f *testing.F) {
 	tables := Tables{Allow: everything(f), Deny: compileAll(f, []string{"rm **", "git push --force"}), Ask: compileAll(f, []string{"git push **"})}
 	f.Fuzz(func(t *testing.T, command string) {
 		c := Lex(command)
+		require.NotEqual(t, lexerFailed, c.broken)
 		got := c.Match(tables)
 		require.NotEqual(t, None, got.Outcome)
 		require.NotEqual(t, Allow, c.Match(Tables{Deny: tables.Deny}).Outcome)
@@ -213,7 +215,21 @@ func FuzzLex(f *testing.F) {
 		if more.broken != c.broken && refusal(command+"\nrm -rf /") != "" {
 			return
 		}
+		require.NotEqual(t, lexerFailed, more.broken)
 		require.LessOrEqual(t, more.Match(tables).Outcome, got.Outcome, "%q", command)
 		require.LessOrEqual(t, more.Chain(tables.Deny, tables.Ask).Outcome, chain.Outcome, "%q", command)
 	})
+}
+
+func BenchmarkLex(b *testing.B) {
+	for b.Loop() {
+		Lex("cd web && npm ci && npm test -- --grep 'a b' 2>&1 | head -50")
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	c, tables := Lex("cd web && npm ci && npm test -- --grep 'a b' 2>&1 | head -50"), someTables(b)
+	for b.Loop() {
+		c.Match(tables)
+	}
 }
