@@ -35,7 +35,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(4) // the step was never reached
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	os.RemoveAll(template.dir)
+	os.Exit(code)
 }
 
 func die(text string) error {

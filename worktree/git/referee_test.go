@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,11 +60,28 @@ func put(t testing.TB, dir, path, content string) {
 	require.NoError(t, os.WriteFile(full, []byte(content), 0o666))
 }
 
-// repo makes a repository with a few files of every kind and one commit.
+// template is made once and copied for each test; TestMain removes it.
+var template struct {
+	once sync.Once
+	dir  string
+}
+
+// repo returns a repository with a few files of every kind and one commit.
 func repo(t testing.TB) string {
 	t.Helper()
+	template.once.Do(func() {
+		dir, err := os.MkdirTemp("", "template-")
+		require.NoError(t, err)
+		fill(t, dir)
+		template.dir = dir
+	})
 	dir := filepath.Join(t.TempDir(), "host")
-	require.NoError(t, os.Mkdir(dir, 0o777))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(template.dir)))
+	return dir
+}
+
+func fill(t testing.TB, dir string) {
+	t.Helper()
 	git(t, dir, "init", "-q", "-b", "main")
 	put(t, dir, "README.md", "# hello\n\nworld\n")
 	put(t, dir, "src/main.go", numbered("line", 40))
@@ -80,7 +98,6 @@ func repo(t testing.TB) string {
 	put(t, dir, ".gitignore", "*.log\nbuild/\n")
 	git(t, dir, "add", "-A")
 	git(t, dir, "commit", "-q", "-m", "base")
-	return dir
 }
 
 func numbered(word string, n int) string {

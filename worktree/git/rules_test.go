@@ -40,15 +40,15 @@ func TestIgnoreRulesAreGits(t *testing.T) {
 	paths := slices.Clone(pathCorpus)
 	slices.Sort(paths)
 	slices.Reverse(paths) // folders before files of the same name
-	for round := range 80 {
-		dir := t.TempDir()
-		git(t, dir, "init", "-q")
-		for _, p := range paths {
-			put(t, dir, "t/"+p+".d/file", "") // a folder of nearly that name
-			if _, err := os.Lstat(filepath.Join(dir, "t", p)); err != nil {
-				put(t, dir, "t/"+p, "")
-			}
+	dir := t.TempDir()
+	git(t, dir, "init", "-q")
+	for _, p := range paths {
+		put(t, dir, "t/"+p+".d/file", "") // a folder of nearly that name
+		if _, err := os.Lstat(filepath.Join(dir, "t", p)); err != nil {
+			put(t, dir, "t/"+p, "")
 		}
+	}
+	for round := range 80 {
 		top, info, sub := pick(), pick(), pick()
 		if round < len(patternCorpus) {
 			top = patternCorpus[round] + "\n"
@@ -106,9 +106,9 @@ func TestAttributesAreGits(t *testing.T) {
 		return b.String()
 	}
 	asked := []string{"text", "eol", "binary", "mine", "crlf", "diff", "merge", "x-y.z"}
+	dir := t.TempDir()
+	git(t, dir, "init", "-q")
 	for range 80 {
-		dir := t.TempDir()
-		git(t, dir, "init", "-q")
 		top, info, sub := pick(true), pick(true), pick(false)
 		put(t, dir, ".gitattributes", top)
 		put(t, dir, "sub/.gitattributes", sub)
