@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/blob"
@@ -281,15 +280,4 @@ func digest(raw json.RawMessage) (string, error) {
 		return "", err
 	}
 	return canonjson.SHA256(c), nil
-}
-
-// clientFrom returns the worker's client, or nil in test environments.
-func clientFrom(ctx context.Context) (c client.Client) {
-	defer func() {
-		// The SDK panics where an activity has no client.
-		if recover() != nil {
-			c = nil
-		}
-	}()
-	return activity.GetClient(ctx)
 }
