@@ -23,6 +23,10 @@ const (
 	timedOutCode = 124
 )
 
+// markName is the environment variable that marks every process of one call. Descendants inherit it, so that also
+// those which left their process group and session are found when the call ends.
+const markName = "ASSENT_CALL"
+
 // Output is the result of shell and exec. A program that fails is a result like any other.
 type Output struct {
 	// ExitCode is that of the command; 128 plus the signal if one ended it, 124 if its time was over.

@@ -5,9 +5,9 @@
 // devices and sockets are no files. Output is bounded, sorted and says what it left out.
 //
 // shell and exec start real programs. Every process of a call ends with the call, whether it returned, timed out or
-// was cancelled: background jobs and descendants too, also those that left their process group or session. On Linux
-// they are found by a mark in their environment; a process that clears its environment and starts a session of its
-// own escapes, and elsewhere one that leaves its process group does. Direct children die with the worker.
+// was cancelled: background jobs and descendants too. On Linux also those that left their process group or session
+// are found, by a mark in their environment, and only one that clears it as well escapes; direct children die with
+// the worker. On other systems every process that leaves its process group escapes.
 //
 // The default engine of shell interprets the command line in this process and enforces at run time: the Deny hook sees
 // every command that is really executed, after expansion, and redirections, reading ones and sourced files included,

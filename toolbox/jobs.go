@@ -11,14 +11,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// markName is the environment variable that marks every process of one call. Descendants inherit it, so that also
-// those which left their process group and session are found when the call ends.
-const markName = "ASSENT_CALL"
 
 // jobs owns the processes of one call. Each command leads a session and process group of its own; when the call is
 // over, whatever is left of them is ended.
@@ -60,12 +57,22 @@ func (j *jobs) run(ctx context.Context, cmd *exec.Cmd, out, err io.Writer) (int,
 	}
 	cmd.Env = append(cmd.Env, markName+"="+j.mark)
 	cmd.SysProcAttr = sysProcAttr()
-	if err := startRetrying(cmd); err != nil {
+	started, done := make(chan error, 1), make(chan error, 1)
+	go func() {
+		// The kernel ties a child to the thread that made it, see sysProcAttr, so the thread stays ours as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := startRetrying(cmd)
+		started <- err
+		if err == nil {
+			done <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		return 0, err
 	}
 	pid := cmd.Process.Pid
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
+	feeds.handOver()
 
 	var waitErr error
 	select {
@@ -74,16 +81,12 @@ func (j *jobs) run(ctx context.Context, cmd *exec.Cmd, out, err io.Writer) (int,
 		waitErr = j.end(pid, done)
 	}
 	// The leader is reaped. If its group still has members the number cannot belong to anybody else.
-	if syscall.Kill(-pid, 0) == nil {
+	if !errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH) {
 		j.mu.Lock()
 		j.left[pid] = true
 		j.mu.Unlock()
 	}
-	feeds.started()
-	if waited := feeds.wait(ctx); !waited {
-		return 0, context.Cause(ctx)
-	}
-	if ctx.Err() != nil {
+	if !feeds.wait(ctx) || ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
 	return exitCode(waitErr)
@@ -212,8 +215,8 @@ func (f *feeds) file(w io.Writer) (*os.File, error) {
 	return end, nil
 }
 
-// started gives up our copies of the writing ends.
-func (f *feeds) started() {
+// handOver gives up our copies of the writing ends.
+func (f *feeds) handOver() {
 	for _, end := range f.ends {
 		_ = end.Close()
 	}
@@ -238,7 +241,7 @@ func (f *feeds) wait(ctx context.Context) bool {
 
 // close ends all copying.
 func (f *feeds) close() {
-	f.started()
+	f.handOver()
 	for _, r := range f.reads {
 		_ = r.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -125,11 +126,10 @@ func TestNothingOutlivesACancelledCall(t *testing.T) {
 
 func TestForegroundCommandsThatIgnoreSignalsDie(t *testing.T) {
 	dir := t.TempDir()
-	exec := all(t)["exec"]
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan tool.Result, 1)
 	go func() {
-		done <- invokeContext(t, ctx, exec, dir, args{"argv": []string{"sh", "-c", `trap "" TERM INT HUP; echo $$ > p1; while :; do sleep 1000; done`}})
+		done <- invokeContext(t, ctx, all(t)["exec"], dir, args{"argv": []string{"sh", "-c", `trap "" TERM INT HUP; echo $$ > p1; while :; do sleep 1000; done`}})
 	}()
 	left := pids(t, dir, 1)
 	cancel()
@@ -147,6 +147,30 @@ func TestACommandThatObeysSIGTERMMayCleanUp(t *testing.T) {
 	cancel()
 	<-done
 	require.Equal(t, "clean\n", content(t, dir, "cleaned"))
+}
+
+// TestMain lets the test program play a worker that is killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("TOOLBOX_TEST_WORKER"); dir != "" {
+		defs, err := toolbox.All(toolbox.Config{})
+		if err != nil {
+			panic(err)
+		}
+		defs[7].Invoke(context.Background(), &tool.Context{Dir: dir}, json.RawMessage(`{"argv": ["sh", "-c", "echo $$ > p1; while :; do sleep 0.1; done"]}`))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestProgramsDieWithTheWorker(t *testing.T) {
+	dir := t.TempDir()
+	worker := exec.Command(os.Args[0])
+	worker.Env = append(os.Environ(), "TOOLBOX_TEST_WORKER="+dir)
+	require.NoError(t, worker.Start())
+	left := pids(t, dir, 1)
+	require.NoError(t, worker.Process.Kill())
+	_ = worker.Wait() // it was killed
+	require.Eventually(t, func() bool { return !alive(left[0]) }, time.Minute, 5*time.Millisecond)
 }
 
 func TestTimeouts(t *testing.T) {
