@@ -51,6 +51,9 @@ func parts(cmd syntax.Command) compoundParts {
 				p.asks = "coproc" // what the parser takes for a name is a command
 			}
 		}
+		if c.Stmt != nil && outOfOrder(c.Stmt.Cmd) {
+			p.asks = "coproc" // what the parser takes for an assignment is an argument
+		}
 		return p
 	case *syntax.TestClause:
 		return compoundParts{name: "[[ ]]", asks: "[[ ]]"}
@@ -60,6 +63,11 @@ func parts(cmd syntax.Command) compoundParts {
 		return compoundParts{name: "let", asks: "let"}
 	}
 	return compoundParts{name: "unknown command", asks: "unknown command"}
+}
+
+func outOfOrder(cmd syntax.Command) bool {
+	call, ok := cmd.(*syntax.CallExpr)
+	return ok && len(call.Assigns) > 0 && len(call.Args) > 0 && call.Args[0].Pos().Offset() < call.Assigns[0].Pos().Offset()
 }
 
 func isCompound(cmd syntax.Command) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,5 +93,20 @@ func TestChainCorpus(t *testing.T) {
 			tables := r.tables(t)
 			checkRow(t, r, Lex(r.Command).Chain(tables.Deny, tables.Ask))
 		})
+	}
+}
+
+// The parser reads its input in pieces of 1 KiB; where a piece ends must not matter.
+func TestCorpusAcrossReads(t *testing.T) {
+	for _, r := range readRows(t, "corpus.jsonl") {
+		if len(r.Command) > 200 {
+			continue
+		}
+		tables := r.tables(t)
+		want := Lex(r.Command).Match(tables).Outcome
+		for i := range len(r.Command) + 1 {
+			padded := strings.Repeat(" ", 1024-i) + r.Command
+			require.Equal(t, want, Lex(padded).Match(tables).Outcome, "%s %q after %d blanks", r.ID, r.Command, 1024-i)
+		}
 	}
 }
