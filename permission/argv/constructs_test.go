@@ -106,7 +106,7 @@ var constructCases = []struct {
 	{"coproc rm x", Ask, Deny},
 	{"coproc N { rm x; }", Ask, Deny},
 	{"coproc rm >/dev/null", Ask, Ask},
-	{"coproc rm A=1", Ask, Ask},
+	{"coproc rm A=1", Ask, Deny},
 	{"time (rm x)", Ask, Deny},
 	{"( a ) > f", Ask, None},
 
