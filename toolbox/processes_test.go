@@ -70,11 +70,11 @@ const stubborn = `trap "" TERM INT HUP;`
 
 // leavers are commands that return at once and leave two processes behind.
 var leavers = map[string]string{
-	"background":            sleeper("p1", "") + " & " + sleeper("p2", stubborn) + " &",
+	"background":            sleeper("p1", "") + " & " + sleeper("p2", "") + " &",
 	"grandchildren":         `sh -c '` + strings.ReplaceAll(sleeper("p1", "")+" & "+sleeper("p2", stubborn)+" &", `'`, `'\''`) + `'`,
-	"nohup":                 "nohup " + sleeper("p1", "") + " > /dev/null 2>&1 & nohup " + sleeper("p2", stubborn) + " &",
+	"nohup":                 "nohup " + sleeper("p1", "") + " > /dev/null 2>&1 & nohup " + sleeper("p2", "") + " &",
 	"own process group":     "timeout 900 " + sleeper("p1", "") + " & sh -c 'timeout 900 sh -c \"echo \\$\\$ > p2; sleep 1000\" &'",
-	"own session":           "setsid " + sleeper("p1", "") + " & setsid -f " + sleeper("p2", stubborn),
+	"own session":           "setsid " + sleeper("p1", "") + " & setsid -f " + sleeper("p2", ""),
 	"cleared environment":   "env -i /bin/" + sleeper("p1", "") + " & sh -c 'env -i /bin/sh -c \"echo \\$\\$ > p2; sleep 1000\" & exit 0'",
 	"stopped":               sleeper("p1", "") + " & " + sleeper("p2", "") + " & while ! test -s p1 || ! test -s p2; do sleep 0.01; done; kill -STOP $(cat p1 p2)",
 	"in a subshell":         "( ( " + sleeper("p1", "") + " & ) & ); { " + sleeper("p2", "") + " & }",
