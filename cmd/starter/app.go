@@ -92,7 +92,7 @@ func oneArg(what string) cobra.PositionalArgs {
 
 // again is a command line for the same server, to be pasted into a shell.
 func again(s *connect.Server, parts ...string) string {
-	line := "starter"
+	line := self()
 	for _, p := range parts {
 		line += " " + shellQuote(p)
 	}

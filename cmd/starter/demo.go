@@ -67,6 +67,7 @@ func (a *app) demo(ctx context.Context, f demoFlags) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
+	a.note("starting a server and a worker")
 	r, err := d.Up(ctx, a.err)
 	if err != nil {
 		return interrupted(ctx, errors.Join(explained(err), d.Remove()))
@@ -104,6 +105,7 @@ func (a *app) resumeDemo(ctx context.Context, id string, wait bool) (bool, error
 	}
 	ctx, stop := withHangup(ctx)
 	defer stop()
+	a.note("bringing back the server and the worker of %s", id)
 	r, err := d.Up(ctx, a.err)
 	switch {
 	case errors.Is(err, demo.ErrRunning) && d.Address != "":

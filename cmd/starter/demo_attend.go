@@ -149,6 +149,8 @@ func (a *attendant) event(ctx context.Context, e follow.Event) error {
 		a.view.add(e)
 		return nil
 	}
+	// A question that has its answer is told, not put.
+	a.quiet = e.Kind == follow.ApprovalPending && a.closed[e.Question.Key]
 	if err := a.print(e); err != nil {
 		return err
 	}
@@ -178,12 +180,18 @@ func (a *attendant) sayRunning() {
 func (a *attendant) question(ctx context.Context, e follow.Event) error {
 	q := *e.Question
 	if a.closed[q.Key] {
+		if !a.json() {
+			a.printf("  %s  %s  %s  %s\n", pad("ask", a.style.yellow("ask"), 5), a.style.bold(oneLine(q.Tool, mostLine)),
+				callText(q.Input, q.InputRef), a.style.dim(because(q.Decision)))
+		}
 		return nil
 	}
 	if a.json() {
+		// Standard output is for programs; the person is asked beside it.
 		aside := *a.app
 		aside.out, aside.style, aside.output = a.err, a.errStyle, outputText
-		aside.block(a.server, e.WorkflowID, a.view.workflowType(), a.web(e.WorkflowID, e.RunID), q)
+		people := &printer{app: &aside, server: a.server, view: a.view, web: a.web}
+		people.pending(e)
 	}
 	if a.flags.crash && !a.crashed {
 		if err := a.crash(ctx); err != nil {
@@ -330,6 +338,9 @@ func (a *attendant) why(q follow.Question) {
 
 // leave brings everything down and says how to come back.
 func (a *attendant) leave(code int) error {
+	if code == exit.Interrupted {
+		a.note("\ninterrupted; the worker and the server are being ended")
+	}
 	if err := a.run.Down(); err != nil {
 		return err
 	}

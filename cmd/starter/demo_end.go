@@ -28,8 +28,12 @@ func (a *attendant) finish(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, a.run.Down())
 	}
-	if !a.json() {
+	a.apply = fmt.Sprintf("git -C %s apply --whitespace=nowarn %s", shellQuote(a.run.Repo), shellQuote(a.run.PatchFile()))
+	switch {
+	case !a.json():
 		a.showEnd(patch)
+	case patch != nil:
+		a.note("patch   %s", a.apply)
 	}
 	if err := a.run.Down(); err != nil {
 		return err
@@ -63,7 +67,7 @@ func (a *attendant) savePatch(ctx context.Context) ([]byte, error) {
 	return nil, nil
 }
 
-// showEnd prints the patch, what applies it, and the summary.
+// showEnd prints the patch, and the summary with what applies it.
 func (a *attendant) showEnd(patch []byte) {
 	if patch != nil {
 		a.printf("%s\n", a.style.bold("patch"))
@@ -76,7 +80,6 @@ func (a *attendant) showEnd(patch []byte) {
 			a.printf("%s\n", a.patchLine(line))
 		}
 	}
-	a.apply = fmt.Sprintf("git -C %s apply --whitespace=nowarn %s", shellQuote(a.run.Repo), shellQuote(a.run.PatchFile()))
 	a.ended(*a.view.end)
 }
 
