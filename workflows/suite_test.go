@@ -1,8 +1,9 @@
 package workflows_test
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/workflows"
+	"github.com/assent-dev/assent/worktree"
 )
 
 // bench is one agent in the time-skipping environment, with real activities behind the real gate.
@@ -31,16 +33,23 @@ type bench struct {
 	t    *testing.T
 	env  *testsuite.TestWorkflowEnvironment
 	blob blob.Store
-	// ran records the inputs with which tools really ran.
-	ran map[string][]string
+	mu   sync.Mutex
+	// ran records the inputs with which tools really ran; order has the tools and inputs in the order of their start.
+	ran   map[string][]string
+	order []string
 }
 
 type setup struct {
-	script  string
+	script string
+	// model plays instead of the script.
+	model   model.Model
 	profile config.Profile
 	engine  permission.Layer
 	plugins []pipeline.Plugin
 	tools   []*tool.Def
+	trees   worktree.Provider
+	// hookTimeout is a minute unless set.
+	hookTimeout time.Duration
 }
 
 type pathIn struct {
@@ -55,8 +64,11 @@ func newBench(t *testing.T, s setup) *bench {
 	store, err := blob.NewDir(t.TempDir())
 	require.NoError(t, err)
 	b.blob = store
-	script, err := scripted.Parse("script.yaml", []byte(s.script))
-	require.NoError(t, err)
+	if s.model == nil {
+		script, err := scripted.Parse("script.yaml", []byte(s.script))
+		require.NoError(t, err)
+		s.model = scripted.Set{"s": script}
+	}
 	pipe := pipeline.New(pipeline.Config{})
 	_, err = pipe.Mount(pipeline.Readonly())
 	require.NoError(t, err)
@@ -82,12 +94,13 @@ func newBench(t *testing.T, s setup) *bench {
 		}
 	}
 	engine, err := activities.New(activities.Config{
-		Pipeline: pipe, Models: map[string]model.Model{"scripted": scripted.Set{"s": script}},
+		Pipeline: pipe, Models: map[string]model.Model{"scripted": s.model},
 		Profiles: map[string]config.Profile{"p": s.profile}, Permissions: s.engine, Blobs: store, Dir: t.TempDir(),
+		Worktrees: s.trees, HostQueue: "host", HookTimeout: cmp.Or(s.hookTimeout, time.Minute),
 	})
 	require.NoError(t, err)
 	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
-		DecideTimeout: 10 * time.Second})
+		DecideTimeout: 2 * time.Minute})
 	require.NoError(t, err)
 	b.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
 	b.env.RegisterWorkflowWithOptions(workflows.Agent, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
@@ -97,6 +110,11 @@ func newBench(t *testing.T, s setup) *bench {
 	reg(protocol.ActivityResolveToolset, engine.ResolveToolset)
 	reg(protocol.ActivityGenerate, engine.Generate)
 	reg(protocol.ActivityObserve, engine.Observe)
+	reg(protocol.ActivityDecideSlow, activities.AssentDecideSlow)
+	reg(protocol.ActivityResolveRef, engine.ResolveRef)
+	reg(protocol.ActivityAcquireWorktree, engine.AcquireWorktree)
+	reg(protocol.ActivityCollectWorktree, engine.CollectWorktree)
+	reg(protocol.ActivityDisposeWorktree, engine.DisposeWorktree)
 	for _, d := range tools {
 		reg(protocol.ToolPrefix+d.Name(), activities.RunTool)
 	}
@@ -106,9 +124,25 @@ func newBench(t *testing.T, s setup) *bench {
 // tool records its input and answers with it.
 func (b *bench) tool(name string, risk tool.Risk) *tool.Def {
 	return tool.MustNew(name, "Does "+name+".", func(_ context.Context, _ *tool.Context, in pathIn) (pathIn, error) {
-		b.ran[name] = append(b.ran[name], in.Path)
+		b.began(name, in.Path)
 		return in, nil
 	}, risk)
+}
+
+type shellIn struct {
+	Command string `json:"command"`
+}
+
+// shellTool has an input that argv rules read.
+func shellTool() *tool.Def {
+	return tool.MustNew("sh", "Runs a command.", func(_ context.Context, _ *tool.Context, in shellIn) (shellIn, error) { return in, nil }, tool.Execute)
+}
+
+func (b *bench) began(name, input string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ran[name] = append(b.ran[name], input)
+	b.order = append(b.order, name+" "+input)
 }
 
 func (b *bench) run(in protocol.AgentInput) protocol.AgentResult {
@@ -218,12 +252,4 @@ turns:
 	require.Equal(t, protocol.OK, res.Status, res.Error)
 	require.Equal(t, []string{"DENIED/person"}, b.codes(res))
 	require.Empty(t, b.ran)
-	b.t.Log(string(must(json.Marshal(b.list()))))
-}
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
