@@ -134,7 +134,7 @@ func TestReferee(t *testing.T) {
 			r := newReferee(t, shell)
 			rng := rand.New(rand.NewPCG(seed(t), 2))
 			allowed, executed := 0, 0
-			for range rounds(300) {
+			for range rounds(200) {
 				command := generate(rng)
 				c := Lex(command)
 				verdict := c.Match(Tables{Allow: allow})
@@ -166,7 +166,7 @@ func TestRefereeBehindWrappers(t *testing.T) {
 			r := newReferee(t, shell, "env", "timeout", "nohup", "nice", "xargs", "find", "sh")
 			rng := rand.New(rand.NewPCG(seed(t), 8))
 			executed := 0
-			for range rounds(150) {
+			for range rounds(100) {
 				command := generateWrapped(rng, 3)
 				if rng.IntN(3) == 0 {
 					command = "printf '%s\\n' x 'y z' q | " + command
