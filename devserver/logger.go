@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"runtime"
@@ -44,8 +45,8 @@ func (l logger) Panic(msg string, tags ...tag.Tag)  { l.Fatal(msg, tags...) }
 func (l logger) Fatal(msg string, tags ...tag.Tag) {
 	l.log(slog.LevelError, msg, tags)
 	for _, t := range tags {
-		if err, ok := t.Value().(error); ok {
-			msg += ": " + err.Error()
+		if t.Key() == "error" {
+			msg = fmt.Sprintf("%s: %v", msg, t.Value())
 		}
 	}
 	select {

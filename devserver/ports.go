@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -27,7 +28,31 @@ func (h *ports) take(ip string, port int, flag string) (int, error) {
 		return 0, &failure{msg: "listen on " + address, cause: err, hint: fmt.Sprintf("choose another one with --%s or --ip", flag)}
 	}
 	h.open = append(h.open, l)
+	if port == 0 {
+		if err := linger(l); err != nil {
+			return 0, fmt.Errorf("reserve a free port: %w", err)
+		}
+	}
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// linger leaves a closed connection behind on the port of l. While that is in TIME_WAIT, for a minute, Linux gives the
+// port to nobody who asks for a free one, but does give it to the server, which asks for it by number. Without it, two
+// servers that start at the same moment meet now and then.
+func linger(l net.Listener) error {
+	if runtime.GOOS != "linux" {
+		return nil // other systems go through all ports before they repeat one
+	}
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return err
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		return errors.Join(err, client.Close())
+	}
+	// The side that closes first keeps the port.
+	return errors.Join(accepted.Close(), client.Close())
 }
 
 // release closes all of them. The server listens for itself a moment later.

@@ -106,7 +106,7 @@ func (p *plan) readyLine() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Temporal is ready at %s", p.frontend)
 	if !p.headless {
-		fmt.Fprintf(&b, ", UI http://%s%s", net.JoinHostPort(reachable(p.uiIP), strconv.Itoa(p.uiPort)), p.uiPublicPath)
+		fmt.Fprintf(&b, ", UI http://%s%s", p.uiAddress(), p.uiPublicPath)
 	}
 	fmt.Fprintf(&b, ", HTTP API on port %d, namespace %s", p.httpPort, strings.Join(p.namespaces, ", "))
 	if p.dbFile == "" {
@@ -117,6 +117,8 @@ func (p *plan) readyLine() string {
 	b.WriteString(" (Ctrl-C ends it)")
 	return b.String()
 }
+
+func (p *plan) uiAddress() string { return net.JoinHostPort(reachable(p.uiIP), strconv.Itoa(p.uiPort)) }
 
 func newServer(p *plan, logs logger) (temporal.Server, error) {
 	authorizer, err := authorization.GetAuthorizerFromConfig(&p.cfg.Global.Authorization)
@@ -181,6 +183,9 @@ func waitReady(ctx context.Context, p *plan) error {
 	defer tick.Stop()
 	for {
 		err := checkReady(ctx, conn, p.namespaces)
+		if err == nil && !p.headless {
+			err = checkUI(ctx, p.uiAddress())
+		}
 		if err == nil {
 			return nil
 		}
@@ -209,6 +214,16 @@ func checkReady(ctx context.Context, conn *grpc.ClientConn, namespaces []string)
 		}
 	}
 	return nil
+}
+
+// checkUI reports whether somebody listens at address.
+func checkUI(ctx context.Context, address string) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("web UI: %w", err)
+	}
+	return conn.Close()
 }
 
 // stop ends both in an orderly way, for at most stopWithin.

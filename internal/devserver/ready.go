@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -15,9 +16,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// waitReady returns once clients can work with the namespace at address, or ctx has ended.
-func waitReady(ctx context.Context, address, namespace string) error {
-	conn, err := grpc.NewClient(address,
+// waitReady returns once clients can work with the namespace and every other port is listened on, or ctx has ended.
+func waitReady(ctx context.Context, ports chosenPorts, namespace string) error {
+	conn, err := grpc.NewClient(hostPort(ports.grpc),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// The default waits a second after the first refused connection, which is twice what the server needs.
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -32,6 +33,11 @@ func waitReady(ctx context.Context, address, namespace string) error {
 	defer tick.Stop()
 	for {
 		err := checkReady(ctx, conn, namespace)
+		for _, port := range []int{ports.http, ports.ui} {
+			if err == nil && port != 0 {
+				err = checkPort(ctx, port)
+			}
+		}
 		if err == nil {
 			return nil
 		}
@@ -61,6 +67,16 @@ func checkReady(ctx context.Context, conn *grpc.ClientConn, namespace string) er
 		return fmt.Errorf("describe namespace %q: %w", namespace, err)
 	}
 	return checkAttributes(ctx, operatorservice.NewOperatorServiceClient(conn), namespace)
+}
+
+// checkPort reports whether somebody listens on port.
+func checkPort(ctx context.Context, port int) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", hostPort(port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // attributeTypeError reports a search attribute that exists with another type. Waiting does not help.

@@ -60,7 +60,7 @@ func (e *StartError) Error() string {
 func (e *StartError) Unwrap() error { return e.Cause }
 
 // Start runs a server and returns when clients can work with it: the frontend serves, the namespace can be described
-// and has the search attributes. Errors are *StartError; a ctx that ends first ends the server.
+// and has the search attributes, and the HTTP API and the web UI listen. Errors are *StartError; a ctx that ends first ends the server.
 func Start(ctx context.Context, o StartOptions) (*Server, error) {
 	if o.Namespace == "" {
 		o.Namespace = "default"
@@ -122,7 +122,7 @@ func (s *Server) await(ctx context.Context) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %v", readyWithin))
 	defer cancel()
 	ready := make(chan error, 1)
-	go func() { ready <- waitReady(waiting, s.Address(), s.namespace) }()
+	go func() { ready <- waitReady(waiting, s.ports, s.namespace) }()
 	select {
 	case <-s.exited:
 	case err := <-ready:
