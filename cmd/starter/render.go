@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,9 +91,24 @@ func (p *printer) turn(t follow.TurnOf) {
 			p.printf("  %s\n", line)
 		}
 	}
+	for _, c := range t.Calls {
+		p.unjudged(c)
+	}
 	if t.Dropped > 0 {
 		p.printf("  %s\n", p.style.yellow(count(t.Dropped, "more call")+" in one turn were not looked at"))
 	}
+}
+
+// unjudged shows a call that no policy is asked about, because there is no such tool or its arguments are no JSON. The
+// model reads of it; history has no event of its own for it.
+func (p *printer) unjudged(c protocol.Requested) {
+	code, text := tool.InvalidArguments, c.Raw
+	if p.view.ready != nil && !slices.Contains(p.view.ready.Tools, c.Name) {
+		code, text = tool.UnknownTool, callText(c.Input, c.InputRef)
+	} else if c.Raw == "" {
+		return
+	}
+	p.printf("  %s  %s  %s\n", p.style.red(string(code)), p.style.bold(oneLine(c.Name, mostLine)), p.style.dim(oneLine(text, mostLine)))
 }
 
 // decided shows a call with its verdict. A question has a block of its own.
