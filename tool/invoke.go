@@ -23,6 +23,14 @@ type ModelRetry struct {
 
 func (e ModelRetry) Error() string { return e.Message }
 
+// Refused is an error that says policy refused something while the tool ran, such as a command that a shell was about
+// to execute. Its Result is DENIED, with Started set: what came before it has happened.
+type Refused interface {
+	error
+	// RefusedBy names who refused, for example a rule.
+	RefusedBy() string
+}
+
 // invalidArguments carries issues from the decoding inside a body to the Result.
 type invalidArguments []Issue
 
@@ -76,6 +84,11 @@ func failure(ctx context.Context, err error) Result {
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		r := Fail(Aborted, "the call was cancelled while the tool ran: "+message(err))
+		r.Failure.Started = true
+		return r
+	}
+	if refused := (Refused)(nil); errors.As(err, &refused) {
+		r := Deny(ByRule, refused.RefusedBy(), message(err))
 		r.Failure.Started = true
 		return r
 	}

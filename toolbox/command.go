@@ -55,6 +55,9 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("run %q: denied: %v", strings.Join(e.Argv, " "), e.Cause)
 }
 
+// RefusedBy makes the call's result DENIED.
+func (e *DeniedError) RefusedBy() string { return "deny-rule, at run time" }
+
 // Unwrap returns the error of the hook.
 func (e *DeniedError) Unwrap() error { return e.Cause }
 
