@@ -137,7 +137,12 @@ func (r *Reader) admitted(result *commonpb.Payloads, failed string) {
 	q, open := r.open[resp.Key]
 	r.close(approval.Closed{Key: resp.Key, How: resp.How, By: resp.By, Reason: resp.Reason, Via: r.answers[resp.Key].Via})
 	if resp.How == approval.Void && open {
-		q.AskedAt = r.now.GetEventTime().AsTime()
+		asked := r.now.GetEventTime().AsTime()
+		if q.Deadline != nil {
+			at := asked.Add(q.Deadline.Sub(q.AskedAt))
+			q.Deadline = &at
+		}
+		q.AskedAt = asked
 		r.ask(q)
 	}
 }
