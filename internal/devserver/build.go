@@ -228,10 +228,10 @@ func (l *locator) compile(ctx context.Context, source, program string) error {
 			if err != nil {
 				return &BuildError{Output: out.tail(), Cause: err}
 			}
-			l.progress.line("… built in %s, %s", elapsed(started), plural(out.count(), "package"))
+			l.progress.line("… built in %s, %s", elapsed(started), out.status())
 			return nil
 		case <-tick.C:
-			l.progress.update("… %s, %s", elapsed(started), plural(out.count(), "package"))
+			l.progress.update("… %s, %s", elapsed(started), out.status())
 		}
 	}
 }
@@ -259,7 +259,8 @@ type packageCounter struct {
 	mu      sync.Mutex
 	partial []byte
 	lines   []string
-	n       int
+	// modules were fetched, packages compiled.
+	modules, packages int
 }
 
 func (c *packageCounter) Write(p []byte) (int, error) {
@@ -276,16 +277,23 @@ func (c *packageCounter) Write(p []byte) (int, error) {
 		if len(c.lines) > outputLines {
 			c.lines = slices.Delete(c.lines, 0, 1)
 		}
-		if !bytes.Contains(line, []byte(" ")) { // others are downloads, headings and errors
-			c.n++
+		if bytes.HasPrefix(line, []byte("go: downloading ")) {
+			c.modules++
+		} else if !bytes.Contains(line, []byte(" ")) { // others are headings and errors
+			c.packages++
 		}
 	}
 }
 
-func (c *packageCounter) count() int {
+// status says how far the build is, for example `12 modules fetched, 3 packages compiled`.
+func (c *packageCounter) status() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.n
+	compiled := plural(c.packages, "package") + " compiled"
+	if c.modules == 0 {
+		return compiled
+	}
+	return plural(c.modules, "module") + " fetched, " + compiled
 }
 
 func (c *packageCounter) tail() string {

@@ -32,7 +32,7 @@ func TestBuiltOncePerContent(t *testing.T) {
 	assert.Equal(t, 1, lines(t, count))
 	assert.Equal(t, Binary{Path: first.Path, Version: tinyVersion, Config: filepath.Join(root, "temporal-dev.yaml")}, first)
 	assert.True(t, strings.HasPrefix(first.Path, filepath.Join(cache, "assent", "devserver")+string(filepath.Separator)))
-	assert.Regexp(t, `^building the Temporal development server, once per machine: about \d+ minutes? on \d+ cores? .*\n… built in \d+ s, \d+ packages?\n$`, said.String())
+	assert.Regexp(t, `^building the Temporal development server, once per machine: about \d+ minutes? on \d+ cores? .*\n… built in \d+ s, \d+ packages? compiled\n$`, said.String())
 
 	said.Reset()
 	assert.Equal(t, first, locate())
@@ -199,7 +199,7 @@ func TestProgressWhileBuilding(t *testing.T) {
 		ended <- err
 	}()
 	assert.Contains(t, <-said.wrote, "building the Temporal development server")
-	assert.Regexp(t, `^… \d+ s, 0 packages\n$`, <-said.wrote)
+	assert.Regexp(t, `^… \d+ s, 0 packages compiled\n$`, <-said.wrote)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
@@ -285,7 +285,7 @@ func TestPackageCounter(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, part, n)
 	}
-	assert.Equal(t, 2, c.count())
+	assert.Equal(t, "1 module fetched, 2 packages compiled", c.status())
 	assert.Equal(t, "go: downloading x v1\nexample.com/a\nexample.com/b\nhalf", c.tail())
 	for range 100 {
 		_, _ = c.Write([]byte("x y\n"))

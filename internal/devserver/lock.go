@@ -2,6 +2,7 @@ package devserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -41,4 +42,29 @@ func (l *locator) lock(ctx context.Context, path string) (func(), error) {
 		case <-poll.C:
 		}
 	}
+}
+
+// ErrDatabaseInUse is the cause of a StartError if a server that runs already keeps its data in the same file. Two of
+// them would each believe to own every workflow in it.
+var ErrDatabaseInUse = errors.New("the database file is in use by another server")
+
+// lockDatabase marks the database file of o as in use, until every process that has the returned file open has closed
+// it: the server inherits it. Without a database file it returns nil.
+func lockDatabase(o StartOptions) (*os.File, error) {
+	if o.DBFile == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(o.DBFile+".lock", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the database: %w", err)
+	}
+	taken, err := tryLock(f)
+	if err == nil && !taken {
+		err = ErrDatabaseInUse
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock the database %q: %w", o.DBFile, err)
+	}
+	return f, nil
 }

@@ -41,3 +41,10 @@ func apart(cmd *exec.Cmd, detached bool) {
 
 // terminate asks the process to end.
 func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
+
+// inherit leaves f open in the process that cmd starts. A nil f is none.
+func inherit(cmd *exec.Cmd, f *os.File) {
+	if f != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, f)
+	}
+}

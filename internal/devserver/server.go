@@ -18,7 +18,9 @@ type Server struct {
 	ports     chosenPorts
 	namespace string
 	logs      *logFile
-	process   *os.Process
+	// database is the lock on the database file, nil without one. The server has it open too.
+	database *os.File
+	process  *os.Process
 	// ending is set once Stop or Kill was called: however the process ends then, it is what was asked for.
 	ending atomic.Bool
 	// exited is closed when the process has ended, and exitErr is how; it is read after that only.
@@ -39,8 +41,9 @@ func (s *Server) spawn(cmd *exec.Cmd) error {
 		started <- err
 		if err == nil {
 			s.exitErr = cmd.Wait()
-			close(s.exited)
 		}
+		_ = s.database.Close() // nil is fine
+		close(s.exited)        // last: whoever waits for it may start the next server
 	}()
 	return <-started
 }

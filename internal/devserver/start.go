@@ -24,8 +24,8 @@ const (
 type StartOptions struct {
 	// Binary is the program, from Locate.
 	Binary Binary
-	// DBFile is the sqlite file that keeps everything, created if there is none. It survives a killed server. Empty
-	// means in memory.
+	// DBFile is the sqlite file that keeps everything, created if there is none. It survives a killed server. One
+	// server at a time may use it; a file beside it, with `.lock` added to the name, sees to that. Empty means in memory.
 	DBFile string
 	// Namespace is created and made ready. Empty means `default`, which always exists.
 	Namespace string
@@ -97,6 +97,12 @@ func startOnce(ctx context.Context, o StartOptions) (*Server, error) {
 		logs.close()
 		return nil, &StartError{Cause: err}
 	}
+	database, err := lockDatabase(o)
+	if err != nil {
+		r.release()
+		logs.close()
+		return nil, &StartError{Cause: err}
+	}
 	cmd := exec.Command(o.Binary.Path, arguments(o, r.chosenPorts)...)
 	cmd.Env = os.Environ()
 	if o.Binary.Config != "" {
@@ -104,8 +110,9 @@ func startOnce(ctx context.Context, o StartOptions) (*Server, error) {
 	}
 	cmd.Stdout, cmd.Stderr = logs.file, logs.file
 	apart(cmd, o.Detach)
+	inherit(cmd, database)
 	r.release()
-	s := &Server{ports: r.chosenPorts, namespace: o.Namespace, logs: logs, exited: make(chan struct{})}
+	s := &Server{ports: r.chosenPorts, namespace: o.Namespace, logs: logs, database: database, exited: make(chan struct{})}
 	if err := s.spawn(cmd); err != nil {
 		logs.close()
 		return nil, &StartError{Cause: err}

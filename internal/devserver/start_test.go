@@ -50,6 +50,7 @@ func startOwner(t *testing.T, detached bool) (owner *exec.Cmd, port, pid int) {
 
 func TestStartAndStop(t *testing.T) {
 	b, starts := acting(t, "serve")
+	t.Chdir(t.TempDir())
 	s, err := Start(t.Context(), StartOptions{Binary: b, UI: true, DBFile: "relative.db", Namespace: "team"})
 	require.NoError(t, err)
 	assert.Equal(t, "team", s.Namespace())
@@ -80,6 +81,28 @@ func TestStartAndStop(t *testing.T) {
 	require.NoError(t, s.Stop(t.Context()), "twice is once")
 	require.NoError(t, s.Kill())
 	assert.Equal(t, 1, lines(t, starts))
+}
+
+func TestOneServerPerDatabase(t *testing.T) {
+	b, _ := acting(t, "serve")
+	o := StartOptions{Binary: b, DBFile: filepath.Join(t.TempDir(), "x.db")}
+	first, err := Start(t.Context(), o)
+	require.NoError(t, err)
+	_, err = Start(t.Context(), o)
+	require.ErrorIs(t, err, ErrDatabaseInUse)
+	require.NoError(t, first.Kill())
+	second, err := Start(t.Context(), o)
+	require.NoError(t, err, "a killed server has left it at once")
+
+	// The lock is the server's own: it holds when nobody else is left who knows of it.
+	require.NoError(t, second.database.Close())
+	_, err = Start(t.Context(), o)
+	require.ErrorIs(t, err, ErrDatabaseInUse)
+	require.NoError(t, second.Stop(t.Context()))
+
+	o.DBFile = filepath.Join(t.TempDir(), "none", "x.db")
+	_, err = Start(t.Context(), o)
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestStubbornServerIsKilled(t *testing.T) {
