@@ -61,6 +61,8 @@ func newBench(t *testing.T, s setup) *bench {
 	b := &bench{t: t, ran: map[string][]string{}}
 	var suite testsuite.WorkflowTestSuite
 	b.env = suite.NewTestWorkflowEnvironment()
+	// The machine may be slow; a test that hangs is stopped by its package.
+	b.env.SetTestTimeout(10 * time.Minute)
 	store, err := blob.NewDir(t.TempDir())
 	require.NoError(t, err)
 	b.blob = store
@@ -102,7 +104,7 @@ func newBench(t *testing.T, s setup) *bench {
 	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
 		DecideTimeout: 2 * time.Minute})
 	require.NoError(t, err)
-	b.env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
+	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
 	b.env.RegisterWorkflowWithOptions(workflows.Agent, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
 	reg := func(name string, fn any) {
 		b.env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
