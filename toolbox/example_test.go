@@ -42,5 +42,5 @@ func Example() {
 	// Output:
 	// OK {"exitCode":0,"stdout":"HELLO\n","stderr":""}
 	// OK {"exitCode":3,"stdout":"","stderr":""}
-	// TOOL_ERROR run "rm -rf /": denied: nothing is removed here
+	// DENIED run "rm -rf /": denied: nothing is removed here
 }

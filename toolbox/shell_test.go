@@ -242,7 +242,7 @@ func TestDenySeesWhatIsReallyExecuted(t *testing.T) {
 			var d denyRm
 			shell, err := toolbox.Shell(toolbox.ShellConfig{Deny: d.deny})
 			require.NoError(t, err)
-			fails(t, shell, dir, args{"command": command + "\ntouch after"}, "denied: rm is not for you")
+			denies(t, shell, dir, args{"command": command + "\ntouch after"}, "denied: rm is not for you")
 			require.FileExists(t, filepath.Join(dir, "canary"))
 			if !strings.HasPrefix(command, "trap") { // which runs at the end anyway
 				require.NoFileExists(t, filepath.Join(dir, "after"), "a refusal ends the whole call")
@@ -267,7 +267,7 @@ func TestADeniedBackgroundJobEndsTheCall(t *testing.T) {
 	var d denyRm
 	shell, err := toolbox.Shell(toolbox.ShellConfig{Deny: d.deny})
 	require.NoError(t, err)
-	fails(t, shell, dir, args{"command": "rm canary & sleep 1000; touch after"}, "denied")
+	denies(t, shell, dir, args{"command": "rm canary & sleep 1000; touch after"}, "denied")
 	require.FileExists(t, filepath.Join(dir, "canary"))
 	require.NoFileExists(t, filepath.Join(dir, "after"))
 }
@@ -292,7 +292,7 @@ func TestExecAsksDeny(t *testing.T) {
 	exec, err := toolbox.Exec(toolbox.ExecConfig{Deny: d.deny})
 	require.NoError(t, err)
 	for _, program := range []string{"rm", "/bin/rm", "./link"} {
-		fails(t, exec, dir, args{"argv": []string{program, "canary"}}, "denied: rm is not for you")
+		denies(t, exec, dir, args{"argv": []string{program, "canary"}}, "denied: rm is not for you")
 	}
 	require.FileExists(t, filepath.Join(dir, "canary"))
 }

@@ -51,6 +51,14 @@ func fails(t *testing.T, d *tool.Def, dir string, args any, want string) bool {
 	return r.Failure.Retry
 }
 
+// denies runs a tool that policy must refuse while it runs.
+func denies(t *testing.T, d *tool.Def, dir string, args any, want string) {
+	t.Helper()
+	r := invoke(t, d, dir, args)
+	require.Equal(t, tool.Denied, r.Code, "%s %+v", r.Value, r.Failure)
+	require.Contains(t, r.Failure.Message, want)
+}
+
 var defaults = sync.OnceValues(func() (map[string]*tool.Def, error) {
 	defs, err := toolbox.All(toolbox.Config{})
 	byName := map[string]*tool.Def{}
