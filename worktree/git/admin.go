@@ -45,6 +45,11 @@ func (d *Driver) makeAdmin(id string, r *record) error {
 		{"commondir", "../..\n"},
 		{"gitdir", filepath.Join(d.treeDir(id), ".git") + "\n"},
 		{"HEAD", r.Resolved.Commit + "\n"},
+		// Keeps the base from being pruned when the agent moves HEAD elsewhere and the host drops the branch.
+		{"logs/HEAD", fmt.Sprintf("%040d %s assent <assent@localhost> %d +0000\tacquire\n", 0, r.Resolved.Commit, r.Created.Unix())},
+	}
+	if err := os.Mkdir(filepath.Join(aside, "logs"), 0o777); err != nil {
+		return err
 	}
 	for _, f := range files {
 		if err := os.WriteFile(filepath.Join(aside, f.name), []byte(f.text), 0o666); err != nil {

@@ -204,6 +204,24 @@ func TestAdminFolderSurvivesGitAndItsAgent(t *testing.T) {
 	require.NoError(t, d.Dispose(ctx, l, false))
 }
 
+func TestTheBaseOutlivesItsBranch(t *testing.T) {
+	host := repo(t)
+	git(t, host, "checkout", "-q", "--orphan", "other")
+	git(t, host, "commit", "-qm", "unrelated", "--allow-empty")
+	d := driver(t, host)
+	l := acquire(t, d, who, "main")
+	git(t, l.Dir, "checkout", "-q", "--detach", "other")
+	git(t, l.Dir, "rm", "-rqf", ".")
+	git(t, host, "branch", "-qD", "main")
+	git(t, host, "gc", "-q", "--prune=now")
+	put(t, l.Dir, "README.md", "rewritten\n")
+	p := collect(t, d, l)
+	require.Contains(t, status(p), "m README.md\n")
+	require.Contains(t, status(p), "d src/main.go\n")
+	byIndex, _ := applied(t, host, p)
+	require.Equal(t, p.Tree, byIndex)
+}
+
 func TestConcurrentAcquires(t *testing.T) {
 	host := repo(t)
 	before := fingerprint(t, host)

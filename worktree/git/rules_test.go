@@ -65,6 +65,18 @@ func TestIgnoreRulesAreGits(t *testing.T) {
 	}
 }
 
+// TestManyStarsDoNotTakeForEver would not end with a matcher that tries every split.
+func TestManyStarsDoNotTakeForEver(t *testing.T) {
+	for _, part := range []string{"**/", "*a", "**a", "a**", "*[a]", "**/a/", "*?", "**/[a]*"} {
+		for _, paths := range []bool{true, false} {
+			pattern := strings.Repeat(part, 40) + "x"
+			assert.False(t, wildmatch(pattern, strings.Repeat("a/", 100)+"b", paths))
+			assert.False(t, wildmatch(pattern, strings.Repeat("a", 200)+"b", paths))
+			assert.True(t, wildmatch(strings.Repeat("**/", 40)+"b", strings.Repeat("a/", 100)+"b", true))
+		}
+	}
+}
+
 // unignored walks as scan does.
 func unignored(t *testing.T, rules *ignoreRules, top, dir string) []string {
 	entries, err := os.ReadDir(filepath.Join(top, dir))

@@ -2,8 +2,7 @@ package git
 
 import "strings"
 
-// The outcomes of wild. The two aborts say that no longer rest of the text can match either, which keeps
-// patterns with many stars from taking exponential time.
+// The outcomes of a match. The two aborts say that no longer rest of the text can match either.
 const (
 	wildMatch = iota
 	wildNone
@@ -14,7 +13,16 @@ const (
 // wildmatch reports whether text matches a pattern of .gitignore or .gitattributes, by git's own algorithm.
 // With paths, `*`, `?` and sets do not match a slash and `**` does.
 func wildmatch(pattern, text string, paths bool) bool {
-	return wild(pattern, 0, text, paths) == wildMatch
+	w := &wild{pattern: pattern, text: text, paths: paths}
+	return w.match(0, 0) == wildMatch
+}
+
+// wild is one match. What a rest of the pattern says about a rest of the text is remembered, because patterns
+// with many stars would else take exponential time, and patterns come from whoever wrote the repository.
+type wild struct {
+	pattern, text string
+	paths         bool
+	known         map[[2]int]int
 }
 
 // at returns the byte at i, or zero at the end, as in the strings of C.
@@ -27,9 +35,23 @@ func at(s string, i int) byte {
 
 func isGlobSpecial(c byte) bool { return c == '*' || c == '?' || c == '[' || c == '\\' || c == 0 }
 
-// wild matches text against pattern from its byte p on.
-func wild(pattern string, p int, text string, paths bool) int {
-	t := 0
+// again is match from within a star.
+func (w *wild) again(p, t int) int {
+	key := [2]int{p, t}
+	r, ok := w.known[key]
+	if !ok {
+		r = w.match(p, t)
+		if w.known == nil {
+			w.known = map[[2]int]int{}
+		}
+		w.known[key] = r
+	}
+	return r
+}
+
+// match matches the text from byte t on against the pattern from byte p on.
+func (w *wild) match(p, t int) int {
+	pattern, text := w.pattern, w.text
 	for ; p < len(pattern); p, t = p+1, t+1 {
 		c := pattern[p]
 		if t >= len(text) && c != '*' {
@@ -37,13 +59,13 @@ func wild(pattern string, p int, text string, paths bool) int {
 		}
 		switch c {
 		case '*':
-			next, skip, result := wildStar(pattern, p, text[t:], paths)
+			nextP, nextT, result := w.star(p, t)
 			if result >= 0 {
 				return result
 			}
-			p, t = next, t+skip
+			p, t = nextP, nextT
 		case '?':
-			if paths && text[t] == '/' {
+			if w.paths && text[t] == '/' {
 				return wildNone
 			}
 		case '[':
@@ -51,7 +73,7 @@ func wild(pattern string, p int, text string, paths bool) int {
 			if end < 0 {
 				return wildAbort
 			}
-			if !matched || paths && text[t] == '/' {
+			if !matched || w.paths && text[t] == '/' {
 				return wildNone
 			}
 			p = end
@@ -71,51 +93,52 @@ func wild(pattern string, p int, text string, paths bool) int {
 	return wildMatch
 }
 
-// wildStar handles the star at p. A result below zero means: go on after byte next of the pattern and byte
-// skip of the text, which were matched.
-func wildStar(pattern string, p int, text string, paths bool) (next, skip, result int) {
+// star handles the star at p. A result below zero means: go on after the bytes at the returned places, which
+// were matched.
+func (w *wild) star(p, t int) (nextP, nextT, result int) {
+	pattern, text := w.pattern, w.text
 	start := p
 	p++
-	slashes := !paths
+	slashes := !w.paths
 	if at(pattern, p) == '*' {
 		for at(pattern, p) == '*' {
 			p++
 		}
 		c := at(pattern, p)
-		if paths && (start == 0 || pattern[start-1] == '/') && (c == 0 || c == '/' || c == '\\' && at(pattern, p+1) == '/') {
-			if c == '/' && wild(pattern, p+1, text, paths) == wildMatch {
+		if w.paths && (start == 0 || pattern[start-1] == '/') && (c == 0 || c == '/' || c == '\\' && at(pattern, p+1) == '/') {
+			if c == '/' && w.again(p+1, t) == wildMatch {
 				return 0, 0, wildMatch
 			}
 			slashes = true
 		}
 	}
 	if p >= len(pattern) {
-		if !slashes && strings.Contains(text, "/") {
+		if !slashes && strings.Contains(text[t:], "/") {
 			return 0, 0, wildNone
 		}
 		return 0, 0, wildMatch
 	}
 	if !slashes && pattern[p] == '/' {
-		i := strings.IndexByte(text, '/')
+		i := strings.IndexByte(text[t:], '/')
 		if i < 0 {
 			return 0, 0, wildNone
 		}
-		return p, i, -1
+		return p, t + i, -1
 	}
-	for i := 0; i < len(text); i++ {
+	for ; t < len(text); t++ {
 		if c := pattern[p]; !isGlobSpecial(c) {
-			for i < len(text) && (slashes || text[i] != '/') && text[i] != c {
-				i++
+			for t < len(text) && (slashes || text[t] != '/') && text[t] != c {
+				t++
 			}
-			if at(text, i) != c {
+			if at(text, t) != c {
 				return 0, 0, wildNone
 			}
 		}
-		if r := wild(pattern, p, text[i:], paths); r != wildNone {
+		if r := w.again(p, t); r != wildNone {
 			if !slashes || r != wildAbortToStars {
 				return 0, 0, r
 			}
-		} else if !slashes && text[i] == '/' {
+		} else if !slashes && text[t] == '/' {
 			return 0, 0, wildAbortToStars
 		}
 	}
