@@ -1,0 +1,148 @@
+# The steps of .ci/run, which sources this file. Each is a function that fails by its status, in a subshell with
+# `set -euo pipefail`; $root, $tmp, $cache and $long are set.
+
+modules=(. devserver .ci/tools)
+
+# need installs a program by the name of its Debian package, if it is missing.
+need() {
+  command -v "$1" >/dev/null && return
+  local sudo=()
+  ((EUID == 0)) || sudo=(sudo -n)
+  echo "installing $2 for $1"
+  [[ -e $tmp/updated ]] || "${sudo[@]}" apt-get update -qq
+  touch "$tmp/updated"
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -qq -y --no-install-recommends "$2" >/dev/null
+  command -v "$1" >/dev/null
+}
+
+step_machine() {
+  local tool
+  for tool in go git cc; do
+    command -v "$tool" >/dev/null || { echo "error: $tool is not on PATH" >&2; return 1; }
+  done
+  # The referees of shell matching compare with what these really do.
+  need bash bash
+  need dash dash
+  need find findutils
+  need setsid util-linux
+  go version
+  git --version
+  cc --version | head -n 1
+  printf '%d cores\n' "$(nproc)"
+  # The race detector needs cgo.
+  [[ $(go env CGO_ENABLED) == 1 ]] || { echo "error: cgo is off; the race detector needs it" >&2; return 1; }
+}
+
+step_format() {
+  local bad
+  bad=$(git ls-files -co --exclude-standard -- '*.go' | while read -r f; do [[ -e $f ]] && printf '%s\0' "$f"; done | xargs -0 gofmt -s -l)
+  [[ -z $bad ]] || { printf 'gofmt -s -w %s\n' $bad; return 1; }
+}
+
+step_modules() {
+  local m rc=0
+  for m in "${modules[@]}"; do
+    echo "$m"
+    go -C "$m" mod tidy -diff || rc=1
+  done
+  return $rc
+}
+
+step_build() { go build ./...; }
+
+step_vet() { go vet ./...; }
+
+# tools prints the folder of the analyzers, which are built once for their versions and this Go.
+tools() {
+  local key dir
+  key=$({ go version; cat .ci/tools/go.mod .ci/tools/go.sum; } | sha256sum | cut -c1-16)
+  dir=$cache/tools-$key
+  if [[ ! -e $dir/complete ]]; then
+    GOFLAGS="$(go env GOFLAGS) -mod=readonly" GOBIN=$dir go -C .ci/tools install tool >&2
+    touch "$dir/complete"
+  fi
+  echo "$dir"
+}
+
+step_tools() { ls "$(tools)"; }
+
+step_lint() {
+  local bin rc=0
+  bin=$(tools)
+  "$bin/staticcheck" ./... || rc=1
+  # Tests may drop errors of what they clean up; what ships may drop those that errcheck.txt lists.
+  "$bin/errcheck" -ignoretests -exclude .ci/errcheck.txt ./... || rc=1
+  # Errors are told apart by type, and may be wrapped. That they carry %w is each package's choice.
+  "$bin/go-errorlint" -errorf=false -test=false ./... || rc=1
+  return $rc
+}
+
+step_determinism() { "$(tools)/workflowcheck" -config .ci/workflowcheck.yaml ./workflows; }
+
+step_layout() { go test -count=1 ./internal/layout; }
+
+step_server() { go run .ci/server.go; }
+
+# others lists the packages that are not the end-to-end suite.
+others() { go list ./... | grep -vE '/internal/(e2e|layout)(/|$)'; }
+
+step_tests() {
+  # shellcheck disable=SC2046
+  go test -race -shuffle=on -timeout 20m -p 2 $(others)
+}
+
+step_nested() {
+  go -C devserver vet ./...
+  (cd devserver && "$(cd "$root" && tools)/staticcheck" ./...)
+  go -C devserver test -shuffle=on -timeout 15m ./...
+}
+
+step_e2e() { go test -race -shuffle=on -timeout 30m -p 1 ./internal/e2e/...; }
+
+# fuzz runs every target of both modules for so long.
+fuzz() {
+  local time=$1 rc=0 n=0 m file name dir
+  for m in . devserver; do
+    while IFS=: read -r file name; do
+      dir=./$(dirname "$file")
+      n=$((n + 1))
+      echo "$m $dir $name"
+      go -C "$m" test -run='^$' -fuzz="^$name\$" -fuzztime="$time" -parallel="$(nproc)" "$dir" >"$tmp/fuzz" 2>&1 || {
+        rc=1
+        cat "$tmp/fuzz"
+        echo "to repeat it: go -C $m test -run='^\$' -fuzz='^$name\$' -fuzztime=$time $dir"
+      }
+      tail -n 2 "$tmp/fuzz" | head -n 1
+    done < <(targets "$m")
+  done
+  ((n > 0)) || { echo "error: no fuzz target was found" >&2; return 1; }
+  return $rc
+}
+
+# targets prints file:name of every fuzz target of a module.
+targets() {
+  (cd "$1" && git ls-files -co --exclude-standard -- '*_test.go' | { [[ $1 == . ]] && grep -v '^devserver/' || cat; } |
+    xargs grep -HoE '^func Fuzz[A-Za-z0-9_]*\(' /dev/null | sed -E 's/:func (Fuzz[A-Za-z0-9_]*)\(/:\1/' | sort)
+}
+
+step_fuzz() { fuzz 10s; }
+
+# readme runs what is marked in README.md, in a clone that has nothing but what is committed.
+step_readme() {
+  local clone=$tmp/clone
+  [[ -e README.md ]] || { echo "error: there is no README.md" >&2; return 1; }
+  git diff --quiet HEAD -- || echo "note: changes that are not committed are not in the clone"
+  # A checkout may belong to another user than the one who runs this.
+  printf '[safe]\n\tdirectory = %s\n\tdirectory = %s/.git\n' "$root" "$root" >"$tmp/gitconfig"
+  GIT_CONFIG_GLOBAL=$tmp/gitconfig git clone -q "$root" "$clone"
+  bash .ci/blocks <"$clone/README.md" >"$tmp/readme.sh"
+  grep -q '^# block ' "$tmp/readme.sh" || { echo "error: no block of README.md is marked <!-- ci:run -->" >&2; return 1; }
+  (cd "$clone" && bash -euo pipefail "$tmp/readme.sh")
+  [[ -z $(git -C "$clone" status --porcelain) ]] || { git -C "$clone" status --short; echo "error: the README's commands left files behind" >&2; return 1; }
+}
+
+step_long_referee() { ASSENT_LONG=1 go test -race -count=1 -timeout 110m -p 1 ./permission/... ./worktree/... ./toolbox/... ./pipeline/...; }
+
+step_long_fuzz() { fuzz 5m; }
+
+step_long_e2e() { ASSENT_LONG=1 go test -race -shuffle=on -count=10 -timeout 230m -p 1 ./internal/e2e/...; }

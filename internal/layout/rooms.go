@@ -1,0 +1,93 @@
+package layout
+
+// Module is the path of the module that the table describes; the nested module devserver/ is outside.
+const Module = "github.com/assent-dev/assent"
+
+// Room is one package: where it is, how high, what for.
+type Room struct {
+	// Dir is relative to the module; "." is its root, and a last element * stands for any one folder.
+	Dir   string
+	Floor int
+	// Job is one line.
+	Job string
+	// Third lists the third-party modules, or packages of them, that the room may import; nothing else is allowed.
+	Third []string
+	// Never lists imports that its floor would allow and its job forbids: packages of this module, or of the
+	// standard library.
+	Never []string
+}
+
+// PureBelow is the first floor that may know Temporal: nothing below it reaches the SDK, not even through others.
+const PureBelow = 6
+
+// Modules that more than one room may use.
+const (
+	temporalSDK = "go.temporal.io/sdk"
+	temporalAPI = "go.temporal.io/api"
+	grpc        = "google.golang.org/grpc"
+	yaml        = "github.com/goccy/go-yaml"
+	shell       = "mvdan.cc/sh/v3"
+	testify     = "github.com/stretchr/testify"
+)
+
+// effects are what a package that only thinks does not import.
+var effects = []string{"os", "io/fs", "net", "net/http", "syscall", "math/rand", "crypto/rand"}
+
+// unrepeatable is what workflow code does not import, because its replay would differ. workflowcheck finds calls;
+// this finds what it does not look for, such as reading a file.
+var unrepeatable = append([]string{"activities", "sync", "context", "log", "log/slog"}, effects...)
+
+// Rooms is the table. Within a floor the order is that in which a reader meets the packages.
+var Rooms = []Room{
+	{"fault", 0, "what failed, and whether trying again can help", nil, effects},
+	{"internal/canonjson", 0, "canonical JSON bytes and their sha256", nil, effects},
+	{"permission/argv", 0, "shell text to segments of literal tokens; token patterns", []string{shell + "/syntax"}, effects},
+
+	{"blob", 1, "content-addressed bytes: the interface and the directory driver", nil, nil},
+	{"worktree", 1, "isolation, lease, patch, provider: words and policy, no git", nil, effects},
+
+	{"tool", 2, "definitions, schemas, contracts, validation, results", []string{
+		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text",
+	}, effects},
+	{"worktree/git", 2, "the worktree driver on go-git; starts no git", []string{
+		"github.com/go-git/go-git/v5", "github.com/go-git/go-billy/v5", "golang.org/x/sys",
+	}, []string{"os/exec", "net/http"}},
+	{"blob/blobtest", 2, "the conformance suite of blob stores", []string{testify}, nil},
+
+	{"permission", 3, "verdict, rules, presets, the chain: a pure decision with its reasons", []string{"golang.org/x/net/idna"}, effects},
+	{"model", 3, "what the engine and a language model say to each other", nil, effects},
+	{"toolbox", 3, "first-party tools: files, shell, exec, escalate, report_progress", []string{shell}, nil},
+
+	{"approval", 4, "question, answer, key, ledger: words and rules, no waiting", nil, effects},
+	{"pipeline", 4, "the five stages of a call, plugins as scopes", nil, []string{"os", "net/http"}},
+	{"model/scripted", 4, "a model that plays a YAML script", []string{yaml}, nil},
+
+	{"protocol", 5, "every name and payload on the Temporal wire", nil, effects},
+
+	{"workflows", 6, "deterministic: the agent loop, the gate, approvals, isolation", []string{temporalSDK, temporalAPI}, unrepeatable},
+	{"config", 6, "assent.yaml, strictly", []string{yaml}, []string{"net/http"}},
+
+	{"activities", 7, "side effects: resolve, generate, decide, admit, run a tool, worktrees, observe", []string{temporalSDK, temporalAPI}, []string{"workflows"}},
+
+	{"worker", 8, "New and NewGuard: each one Temporal Plugin", []string{temporalSDK}, nil},
+
+	{".", 9, "the front door: New and NewGuard under one import", []string{temporalSDK}, nil},
+	{"internal/exit", 9, "`error:` and `hint:` lines and exit codes of the commands", nil, []string{"worker", "workflows", "activities"}},
+	{"internal/follow", 9, "history to events, each once; needs a server and no worker", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities"}},
+	{"internal/devserver", 9, "find, build, start and stop a development server", []string{temporalAPI, grpc, "golang.org/x/sys"}, []string{"worker", "workflows", "activities"}},
+
+	{"internal/connect", 10, "a client to the server that flags, variables and profiles name", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities"}},
+	{"internal/devserver/devservertest", 10, "one development server for each test process", nil, nil},
+
+	{"internal/workerproc", 11, "the stock worker as a process", []string{temporalSDK, "github.com/spf13/cobra"}, nil},
+
+	{"internal/demo", 12, "server, worker and repository of a demonstration, in one folder", []string{temporalSDK, "github.com/go-git/go-git/v5", "github.com/rogpeppe/go-internal/txtar", "golang.org/x/sys"}, nil},
+
+	{"cmd/starter", 13, "the operator's and developer's command", []string{temporalSDK, temporalAPI, "github.com/spf13/cobra"}, nil},
+	{"cmd/worker", 13, "the stock worker, configured by a file", nil, nil},
+
+	{"internal/e2e", 14, "end-to-end tests: a real server, real workers, history as the witness", nil, nil},
+	{"internal/e2e/replaytest", 14, "recorded histories, replayed", []string{temporalSDK, temporalAPI, testify}, nil},
+	{"internal/bench", 14, "what the gate costs, measured against the bare SDK in the same run", []string{temporalSDK, temporalAPI}, nil},
+	{"internal/layout", 14, "this table and the test of it", nil, nil},
+}
