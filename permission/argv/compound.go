@@ -47,12 +47,10 @@ func parts(cmd syntax.Command) compoundParts {
 		p := compoundParts{name: "coproc", bodies: [][]*syntax.Stmt{{c.Stmt}}}
 		if c.Name != nil {
 			p.words = []syntax.Node{c.Name}
-			if c.Stmt == nil || !isCompound(c.Stmt.Cmd) {
-				p.asks = "coproc" // what the parser takes for a name is a command
-			}
 		}
-		if c.Stmt != nil && outOfOrder(c.Stmt.Cmd) {
-			p.asks = "coproc" // what the parser takes for an assignment is an argument
+		if c.Stmt == nil || !isCompound(c.Stmt.Cmd) {
+			// The parser takes some words of a simple command for a name, an assignment or a descriptor.
+			p.asks = "coproc"
 		}
 		return p
 	case *syntax.TestClause:
@@ -63,11 +61,6 @@ func parts(cmd syntax.Command) compoundParts {
 		return compoundParts{name: "let", asks: "let"}
 	}
 	return compoundParts{name: "unknown command", asks: "unknown command"}
-}
-
-func outOfOrder(cmd syntax.Command) bool {
-	call, ok := cmd.(*syntax.CallExpr)
-	return ok && len(call.Assigns) > 0 && len(call.Args) > 0 && call.Args[0].Pos().Offset() < call.Assigns[0].Pos().Offset()
 }
 
 func isCompound(cmd syntax.Command) bool {
