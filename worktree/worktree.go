@@ -101,15 +101,18 @@ type Provider interface {
 	Resolve(ctx context.Context, iso Isolation) (Resolved, error)
 	// Acquire makes the tree, or returns the one that this identity already has. A tree that once existed
 	// and is gone is a *GoneError, never silently a fresh one: acquire of the same identity after Dispose too.
+	// A repository that the driver does not serve is a *NeedsGitError, a full disk a *SpaceError.
 	Acquire(ctx context.Context, id Identity, at Resolved) (Lease, error)
 	// Check returns nil if the lease's tree is still there and is the same one, else a *GoneError.
 	Check(ctx context.Context, l Lease) error
-	// Collect reads the tree and returns the patch. The tree is kept.
+	// Collect reads the tree and returns the patch. The tree is kept. A tree that something goes on writing to is
+	// a *ChangingError, and stays uncollected.
 	Collect(ctx context.Context, l Lease) (Patch, error)
 	// Dispose removes a collected tree. An uncollected one is refused with *NotCollectedError unless force.
 	// Disposing a tree that is gone is no error.
 	Dispose(ctx context.Context, l Lease, force bool) error
-	// Retain marks a failed agent's tree to be kept for inspection, within the pin cap, and reports whether it was kept.
+	// Retain marks a failed agent's tree to be kept for inspection, within the pin cap, and reports whether it was
+	// kept. A tree that was not kept is the caller's to dispose of; one that was may be evicted by a later Retain.
 	Retain(ctx context.Context, l Lease, why string) (bool, error)
 }
 
