@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assent-dev/assent/internal/connect"
+	"github.com/assent-dev/assent/internal/demo"
 	"github.com/assent-dev/assent/internal/exit"
 	"github.com/assent-dev/assent/protocol"
 )
@@ -59,6 +60,9 @@ func (a *app) json() bool { return a.output == outputJSON }
 
 // connect opens the server that the flags and the environment mean.
 func (a *app) connect(ctx context.Context) (*connect.Server, error) {
+	if demo.Owns(a.settings.Address) {
+		a.settings.Alone = true
+	}
 	return connect.Dial(ctx, a.settings)
 }
 

@@ -108,11 +108,12 @@ func (a *app) resumeDemo(ctx context.Context, id string, wait bool) (bool, error
 	a.note("bringing back the server and the worker of %s", id)
 	r, err := d.Up(ctx, a.err)
 	switch {
-	case errors.Is(err, demo.ErrRunning) && d.Address != "":
+	case errors.Is(err, demo.ErrRunning):
+		a.note("another process has it up; this one only watches")
 		a.settings = connect.Settings{Address: d.Address, Namespace: d.Namespace}
-		return false, nil
-	case errors.Is(err, demo.ErrRunning) && d.Port != 0:
-		a.settings = connect.Settings{Address: d.OwnAddress(), Namespace: d.Namespace, Alone: true}
+		if d.Address == "" {
+			a.settings = connect.Settings{Address: d.OwnAddress(), Namespace: d.Namespace, Alone: true}
+		}
 		return false, nil
 	case err != nil:
 		return true, interrupted(ctx, explained(err))

@@ -76,7 +76,7 @@ func (a *attendant) all(ctx context.Context, wait bool) error {
 	for {
 		// A line that was typed before its question must not answer it, so a terminal is read all the time.
 		var lines <-chan string
-		if a.tty || len(a.asked) > 0 {
+		if _, open := a.open(); open || a.tty {
 			lines = a.lines
 		}
 		select {
@@ -289,7 +289,7 @@ func (a *attendant) line(ctx context.Context, line string, ok bool) error {
 	q, asked := a.open()
 	if !ok {
 		a.eof, a.lines = true, make(chan string) // which nothing is ever sent on
-		if len(a.asked) > 0 {
+		if asked {
 			return errLeft
 		}
 		return nil

@@ -96,6 +96,25 @@ func Open(id string) (*Demo, error) {
 	return d, nil
 }
 
+// Owns reports whether an address is that of a demo's own server: what the user has set for other servers does not hold
+// there.
+func Owns(address string) bool {
+	home, err := Home()
+	if err != nil || address == "" {
+		return false
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if d, err := Open(e.Name()); err == nil && d.Address == "" && d.Port != 0 && d.OwnAddress() == address {
+			return true
+		}
+	}
+	return false
+}
+
 // save writes what is known of the demo; a crash leaves the old text or the new one.
 func (d *Demo) save() error {
 	b, err := json.MarshalIndent(d, "", "  ")
