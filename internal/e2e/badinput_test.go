@@ -94,9 +94,9 @@ turns:
 	require.NoError(t, err)
 	require.Len(t, raw, 3145728+2)
 	require.Equal(t, []string{"note " + large}, w.ran())
-	d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, "")
+	d, err := w.c.DescribeWorkflow(context.Background(), w.id, "")
 	require.NoError(t, err)
-	require.Less(t, d.WorkflowExecutionInfo.HistorySizeBytes, int64(64<<10))
+	require.Less(t, d.RawResponse.WorkflowExecutionInfo.HistorySizeBytes, int64(64<<10))
 }
 
 // A call that asks with arguments too large for history is still approved and run with exactly those.

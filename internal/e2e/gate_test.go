@@ -88,7 +88,7 @@ func TestNoToolWithoutAGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			p, err := plugin(askingWith(oneAsk), w.c, w.effects, w.blobs)
+			p, _, err := plugin(askingWith(oneAsk), w.c, w.effects, w.blobs)
 			require.NoError(t, err)
 			w.workWith(p)
 			def, ok := p.Pipeline().Lookup("run")

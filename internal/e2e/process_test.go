@@ -49,10 +49,11 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	p, err := plugin(s.Setup, c, s.Effects, store)
+	p, done, err := plugin(s.Setup, c, s.Effects, store)
 	if err != nil {
 		return err
 	}
+	defer done()
 	w := sdkworker.New(c, s.Queue, sdkworker.Options{Plugins: []sdkworker.Plugin{p}})
 	if err := w.Start(); err != nil {
 		return err

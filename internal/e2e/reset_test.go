@@ -81,11 +81,11 @@ func (w *world) settles(run string) bool {
 	w.t.Helper()
 	var closed bool
 	require.Eventually(w.t, func() bool {
-		d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, run)
+		d, err := w.c.DescribeWorkflow(context.Background(), w.id, run)
 		if err != nil {
 			return false
 		}
-		if closed = d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING; closed {
+		if closed = d.RawResponse.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING; closed {
 			return true
 		}
 		l, err := w.list()
@@ -97,8 +97,8 @@ func (w *world) settles(run string) bool {
 
 // busy reports whether a workflow task or an activity of the run is still to come.
 func (w *world) busy(run string) bool {
-	d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, run)
-	return err != nil || d.PendingWorkflowTask != nil || len(d.PendingActivities) > 0
+	d, err := w.c.DescribeWorkflow(context.Background(), w.id, run)
+	return err != nil || d.RawResponse.PendingWorkflowTask != nil || len(d.RawResponse.PendingActivities) > 0
 }
 
 // A call that was in flight when the run was reset is not run a second time: the model is told that its effect is

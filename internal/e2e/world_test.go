@@ -141,11 +141,21 @@ func bigTool() *tool.Def {
 	}, tool.Read)
 }
 
-// plugin makes the engine of a worker.
-func plugin(s setup, c client.Client, effects string, store blob.Store) (*worker.Plugin, error) {
+// plugin makes the engine of a worker. done waits for what its worktrees do behind its back.
+func plugin(s setup, c client.Client, effects string, store blob.Store) (p *worker.Plugin, done func(), err error) {
+	cfg, done, err := engine(s, c, effects, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err = worker.New(cfg)
+	return p, done, err
+}
+
+func engine(s setup, c client.Client, effects string, store blob.Store) (worker.Config, func(), error) {
+	done := func() {}
 	script, err := scripted.Parse("script.yaml", []byte(s.Script))
 	if err != nil {
-		return nil, err
+		return worker.Config{}, nil, err
 	}
 	cfg := worker.Config{
 		Models: map[string]model.Model{"scripted": scripted.Set{"s": script}},
@@ -161,26 +171,26 @@ func plugin(s setup, c client.Client, effects string, store blob.Store) (*worker
 		p.Permissions.Approval = &permission.ApprovalPolicy{Deadline: s.Deadline}
 	}
 	if s.Repo != "" {
-		if err := withRepo(&cfg, &p, s); err != nil {
-			return nil, err
+		if done, err = withRepo(&cfg, &p, s); err != nil {
+			return cfg, nil, err
 		}
 	}
 	cfg.Profiles["p"] = p
 	if s.Keys {
 		cfg.GrantKeys = []protocol.GrantKey{grantKey}
 	}
-	return worker.New(cfg)
+	return cfg, done, nil
 }
 
 // withRepo gives the agent the first-party tools in a worktree of a repository.
-func withRepo(cfg *worker.Config, p *config.Profile, s setup) error {
+func withRepo(cfg *worker.Config, p *config.Profile, s setup) (func(), error) {
 	trees, err := git.New(git.Config{Repos: map[string]string{"repo": s.Repo}, Root: s.Root, KeepOnError: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sh, err := toolbox.Shell(toolbox.ShellConfig{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg.Worktrees, cfg.KeepOnError = trees, true
 	cfg.HostID, err = trees.HostID()
@@ -191,14 +201,15 @@ func withRepo(cfg *worker.Config, p *config.Profile, s setup) error {
 	}
 	p.Tools = append(p.Tools, "files", "shell")
 	p.Isolation = worktree.Isolation{Kind: worktree.Tree, Repo: "repo"}
-	return err
+	return func() { _ = trees.Close() }, err
 }
 
 // work starts a worker in this process; it stops with the test.
 func (w *world) work(s setup) sdkworker.Worker {
 	w.t.Helper()
-	p, err := plugin(s, w.c, w.effects, w.blobs)
+	p, done, err := plugin(s, w.c, w.effects, w.blobs)
 	require.NoError(w.t, err)
+	w.t.Cleanup(done)
 	return w.workWith(p)
 }
 
