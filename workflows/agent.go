@@ -67,6 +67,8 @@ type agent struct {
 	escalation json.RawMessage
 	progress   json.RawMessage
 	artifacts  []protocol.Artifact
+	// observing are the calls of observers that may still run.
+	observing []workflow.Future
 
 	// env is where the tools run.
 	env environment
@@ -280,6 +282,12 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 // result is what the agent returns; questions that are still open are closed first.
 func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) protocol.AgentResult {
 	a.gate.finish(ctx, approval.Abandoned, "the agent ended")
+	after, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	for _, f := range a.observing {
+		// The server drops what is still scheduled when a run ends. A failure of observers changes nothing.
+		_ = f.Get(after, nil)
+	}
 	r := protocol.AgentResult{
 		Status: status, Output: a.output, Usage: a.usage, CostUSD: a.cost, Turns: a.turns, Calls: a.calls, Asked: a.asked,
 		Restarts: a.restarts, Transcript: a.transcript, Store: a.frozen.Store, ToolsetHash: a.frozen.ToolsetHash,

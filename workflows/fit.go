@@ -8,7 +8,7 @@ import (
 )
 
 // mostResults is how many bytes the results of one turn may weigh in the next request before they are shortened. A
-// shortened one has at most some 7 KiB, so that a whole turn of them still fits into a payload.
+// shortened one has at most some 8 KiB, so that a whole turn of them still fits into a payload.
 const mostResults = 512 << 10
 
 // fit shortens results from where they get too heavy for one payload: a request that the server refuses would be
@@ -36,8 +36,9 @@ func weight(v any) int {
 
 // shorten drops what explains, and says so.
 func shorten(r tool.Result) tool.Result {
-	const most, mostIssues, mostText = 1 << 10, 3, 200
-	if len(r.FinalInput) > most {
+	const most, mostIssues, mostText = 1 << 10, 3, 100
+	r.Preview = short(r.Preview, 2*mostText)
+	if len(r.FinalInput) > 0 && weight(r.FinalInput) > most {
 		r.FinalInput = json.RawMessage(`"the arguments were changed; they are too long to be shown here"`)
 	}
 	if r.Failure == nil {
@@ -45,7 +46,7 @@ func shorten(r tool.Result) tool.Result {
 	}
 	f := *r.Failure
 	f.Message = short(f.Message, 2*mostText)
-	if len(f.Data) > most {
+	if len(f.Data) > 0 && weight(f.Data) > most {
 		f.Data = nil
 	}
 	issues := f.Issues[:min(len(f.Issues), mostIssues)]

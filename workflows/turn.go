@@ -260,7 +260,7 @@ func (a *agent) countRetries(s *step) {
 	}
 }
 
-// observe tells observers of a call that never reached a worker. Nobody waits for it.
+// observe tells observers of a call that never reached a worker. Nobody waits for it before the run ends.
 func (a *agent) observe(ctx workflow.Context, s *step) {
 	if !a.frozen.Observers {
 		return
@@ -272,7 +272,8 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 	})
 	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Input: s.asked.Input, InputRef: s.asked.InputRef,
 		Agent: &tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}
-	workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result})
+	a.observing = append(a.observing,
+		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
 }
 
 // leaseJSON is the lease as tools' workers get it.

@@ -1,0 +1,50 @@
+package workflows
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+func TestFit(t *testing.T) {
+	long := strings.Repeat("<", 16<<10)
+	quoted := json.RawMessage(`"` + long + `"`)
+	issues := make([]tool.Issue, 10)
+	for i := range issues {
+		issues[i] = tool.Issue{Pointer: long[:500], Message: long[:500]}
+	}
+	heavy := tool.Result{Code: tool.ToolError, FinalInput: quoted, Preview: long[:1<<10],
+		Failure: &tool.Failure{Message: long, Data: quoted, Issues: issues, Retry: true, Reason: tool.ByRule}}
+	results := make([]model.ToolResult, protocol.MaxCallsPerTurn)
+	for i := range results {
+		results[i] = model.ToolResult{CallID: "c", Name: "n", Result: heavy}
+	}
+	fit(results)
+	require.Less(t, weight(results), 3<<19)
+	require.Equal(t, heavy, results[0].Result, "what has room stays whole")
+	last := results[len(results)-1].Result
+	require.Equal(t, tool.ToolError, last.Code)
+	require.True(t, last.Failure.Retry)
+	require.Equal(t, tool.ByRule, last.Failure.Reason)
+	require.Len(t, last.Failure.Issues, 3)
+	require.True(t, json.Valid(last.FinalInput), "the model is still told that its arguments were changed")
+	require.Len(t, heavy.Failure.Issues, 10, "the original is not touched")
+}
+
+func TestFitLeavesValues(t *testing.T) {
+	value := json.RawMessage(`"` + strings.Repeat("v", protocol.InlineResult-2) + `"`)
+	results := make([]model.ToolResult, protocol.MaxCallsPerTurn)
+	for i := range results {
+		results[i].Result = tool.Result{Code: tool.OK, Value: value}
+	}
+	fit(results)
+	for _, r := range results {
+		require.Equal(t, value, r.Result.Value)
+	}
+}
