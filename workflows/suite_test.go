@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"sync"
@@ -52,6 +53,32 @@ type setup struct {
 	hookTimeout time.Duration
 }
 
+// memory is a blob store without a disk.
+type memory struct {
+	mu    sync.Mutex
+	blobs map[string][]byte
+}
+
+func (m *memory) ID() string { return "memory" }
+
+func (m *memory) Put(_ context.Context, data []byte) (blob.Ref, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ref := blob.RefOf(data)
+	m.blobs[ref.SHA256] = bytes.Clone(data)
+	return ref, nil
+}
+
+func (m *memory) Get(_ context.Context, ref blob.Ref) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, ok := m.blobs[ref.SHA256]
+	if !ok {
+		return nil, &blob.NotFoundError{Ref: ref}
+	}
+	return bytes.Clone(data), nil
+}
+
 type pathIn struct {
 	Path string `json:"path"`
 }
@@ -63,8 +90,7 @@ func newBench(t *testing.T, s setup) *bench {
 	b.env = suite.NewTestWorkflowEnvironment()
 	// The machine may be slow; a test that hangs is stopped by its package.
 	b.env.SetTestTimeout(10 * time.Minute)
-	store, err := blob.NewDir(t.TempDir())
-	require.NoError(t, err)
+	store := &memory{blobs: map[string][]byte{}}
 	b.blob = store
 	if s.model == nil {
 		script, err := scripted.Parse("script.yaml", []byte(s.script))
@@ -72,7 +98,7 @@ func newBench(t *testing.T, s setup) *bench {
 		s.model = scripted.Set{"s": script}
 	}
 	pipe := pipeline.New(pipeline.Config{})
-	_, err = pipe.Mount(pipeline.Readonly())
+	_, err := pipe.Mount(pipeline.Readonly())
 	require.NoError(t, err)
 	tools := append(s.tools, b.tool("look", tool.Read), b.tool("change", tool.Write), b.tool("run", tool.Execute))
 	_, err = pipe.Mount(pipeline.PluginFunc("tools", func(sc *pipeline.Scope) error {
