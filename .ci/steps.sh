@@ -70,7 +70,8 @@ step_lint() {
   local bin rc=0
   bin=$(tools)
   "$bin/staticcheck" ./... || rc=1
-  # Tests may drop errors of what they clean up; what ships may drop those that errcheck.txt lists.
+  # errcheck.txt lists errors that may be dropped: of closing what was read, removing what is left over, printing, and
+  # writing to a buffer that tells at its Flush.
   "$bin/errcheck" -ignoretests -exclude .ci/errcheck.txt ./... || rc=1
   # Errors are told apart by type, and may be wrapped. That they carry %w is each package's choice.
   "$bin/go-errorlint" -errorf=false -test=false ./... || rc=1

@@ -68,6 +68,6 @@ func listAttributes(ctx context.Context) (resp *operatorservice.ListSearchAttrib
 		}
 	}()
 	return activity.GetClient(ctx).OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{
-		Namespace: activity.GetInfo(ctx).WorkflowNamespace,
+		Namespace: activity.GetInfo(ctx).Namespace,
 	})
 }

@@ -153,7 +153,7 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	if err := converter.GetDefaultDataConverter().FromPayload(payload, &g); err != nil {
 		return refuse("the grant cannot be read")
 	}
-	place := protocol.Place{Namespace: info.WorkflowNamespace, WorkflowID: info.WorkflowExecution.ID,
+	place := protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID,
 		ActivityType: info.ActivityType.Name, ActivityID: info.ActivityID}
 	if err := e.cfg.Keys.Verify(g, place, inputDigest, time.Now()); err != nil {
 		return refuse(err.Error())

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,9 +73,12 @@ func (r *reader) fail(e *fault.ConfigError) {
 // locate gives an error of another package, whose Key is a dotted key of this file, its place. The key is then said by
 // the place; it stays in the message only where the message would not say what it is about.
 func (r *reader) locate(err error) {
-	e, ok := err.(*fault.ConfigError)
-	if !ok {
+	if err == nil {
 		return
+	}
+	var e *fault.ConfigError
+	if !errors.As(err, &e) {
+		e = fault.Configf("", "%v", err)
 	}
 	at := r.errorAt(r.nearest(e.Key), e.Key, e.Msg)
 	at.Allowed, at.Cause = e.Allowed, e.Cause

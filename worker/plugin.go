@@ -24,6 +24,7 @@ import (
 // Plugin is Assent on a client, a worker or both. One Plugin serves one worker process.
 type Plugin struct {
 	clientBase
+	//lint:ignore U1000 The SDK demands that it is embedded; its unexported method makes this a worker.Plugin.
 	workerBase
 
 	name    string
@@ -50,6 +51,7 @@ type Plugin struct {
 
 type (
 	clientBase = client.PluginBase
+	//lint:ignore U1000 As above.
 	workerBase = worker.PluginBase
 )
 

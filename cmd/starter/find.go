@@ -251,7 +251,7 @@ func served(ctx context.Context, s *connect.Server, queue string, kind enumspb.T
 
 // byID asks one run that is named by its workflow id.
 func (f *finder) byID(ctx context.Context, id string) (asking, error) {
-	resp, err := f.server.DescribeWorkflowExecution(ctx, id, "")
+	resp, err := f.server.DescribeWorkflow(ctx, id, "")
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return asking{}, unknownAgent(f.server, id, err)
@@ -259,7 +259,7 @@ func (f *finder) byID(ctx context.Context, id string) (asking, error) {
 	if err != nil {
 		return asking{}, fmt.Errorf("describe agent %q: %w", id, err)
 	}
-	info := resp.GetWorkflowExecutionInfo()
+	info := resp.RawResponse.GetWorkflowExecutionInfo()
 	if s := info.GetStatus(); s != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return asking{}, ended(f.server, id, closedWord(s))
 	}

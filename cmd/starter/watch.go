@@ -157,10 +157,11 @@ func (l *looker) find(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	d, err := l.server.DescribeWorkflowExecution(ctx, l.id, "")
+	desc, err := l.server.DescribeWorkflow(ctx, l.id, "")
 	if err != nil {
 		return ""
 	}
+	d := desc.RawResponse
 	if t := d.GetPendingWorkflowTask(); t.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_SCHEDULED &&
 		time.Since(t.GetScheduledTime().AsTime()) > stuck {
 		return fmt.Sprintf("no worker takes the agent's task on queue %q; it waits until one does", l.queue)

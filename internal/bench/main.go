@@ -227,13 +227,14 @@ func (b *bench) once(ctx context.Context, kind string) (measure, error) {
 		return measure{}, err
 	}
 	m := measure{perCall: time.Since(began) / calls}
-	d, err := b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
+	d, err := b.client.DescribeWorkflow(ctx, run.GetID(), run.GetRunID())
 	if err != nil {
 		return m, err
 	}
-	if s := d.WorkflowExecutionInfo.Status; s != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+	info := d.RawResponse.GetWorkflowExecutionInfo()
+	if s := info.GetStatus(); s != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return m, fmt.Errorf("workflow ended %s", s)
 	}
-	m.events, m.bytes = d.WorkflowExecutionInfo.HistoryLength, d.WorkflowExecutionInfo.HistorySizeBytes
+	m.events, m.bytes = info.GetHistoryLength(), info.GetHistorySizeBytes()
 	return m, nil
 }

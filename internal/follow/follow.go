@@ -61,11 +61,11 @@ type follower struct {
 
 func (f *follower) all(ctx context.Context) error {
 	// The latest run is held on to: a later one of the same id is another agent.
-	now, err := f.client.DescribeWorkflowExecution(ctx, f.workflowID, f.run)
+	now, err := f.client.DescribeWorkflow(ctx, f.workflowID, f.run)
 	if err != nil {
 		return err
 	}
-	f.run = now.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	f.run = now.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 	f.reader = NewReader(f.workflowID, f.run, f.options.Converter)
 	for {
 		end, err := f.history(ctx)
@@ -175,11 +175,11 @@ func (f *follower) after(ctx context.Context, end *historypb.HistoryEvent) (run 
 	}
 	// A reset terminates the run it starts from. The new run has the same original run id; a new agent under the
 	// same workflow id has not.
-	latest, err := f.client.DescribeWorkflowExecution(ctx, f.workflowID, "")
+	latest, err := f.client.DescribeWorkflow(ctx, f.workflowID, "")
 	if err != nil {
 		return "", false, err
 	}
-	id := latest.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	id := latest.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()
 	if id == f.run || id == "" {
 		return "", false, nil
 	}
