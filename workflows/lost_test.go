@@ -1,0 +1,147 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// trees is a provider whose trees are lost so many times.
+type trees struct {
+	losses   int
+	acquired []worktree.Identity
+	disposed []string
+	retained []string
+}
+
+func (p *trees) Resolve(_ context.Context, iso worktree.Isolation) (worktree.Resolved, error) {
+	return worktree.Resolved{Repo: iso.Repo, Ref: "HEAD", Commit: "c", Tree: "t"}, nil
+}
+
+func (p *trees) Acquire(_ context.Context, id worktree.Identity, at worktree.Resolved) (worktree.Lease, error) {
+	p.acquired = append(p.acquired, id)
+	return worktree.Lease{ID: fmt.Sprint(id.Attempt), Dir: fmt.Sprintf("/trees/%d", id.Attempt), Resolved: at}, nil
+}
+
+func (p *trees) Check(_ context.Context, l worktree.Lease) error {
+	if len(p.acquired) <= p.losses {
+		return &worktree.GoneError{ID: l.ID, Why: "the host was replaced"}
+	}
+	return nil
+}
+
+func (p *trees) Collect(context.Context, worktree.Lease) (worktree.Patch, error) {
+	return worktree.Patch{Bytes: []byte("diff"), Base: "c", Tree: "t2"}, nil
+}
+
+func (p *trees) Dispose(_ context.Context, l worktree.Lease, _ bool) error {
+	p.disposed = append(p.disposed, l.Dir)
+	return nil
+}
+
+func (p *trees) Retain(_ context.Context, l worktree.Lease, _ string) (bool, error) {
+	p.retained = append(p.retained, l.Dir)
+	return true, nil
+}
+
+func inTree(losses int, script string) (setup, *trees) {
+	p := &trees{losses: losses}
+	return setup{trees: p, script: script, profile: config.Profile{
+		Isolation:   worktree.Isolation{Kind: worktree.Tree, Repo: "r"},
+		Permissions: permission.Layer{Preset: permission.Standard}}}, p
+}
+
+func TestAnAgentInATree(t *testing.T) {
+	s, p := inTree(0, `
+turns:
+  - calls: [{tool: change, args: {path: a}}]
+  - say: done
+`)
+	b := newBench(t, s)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Len(t, res.Artifacts, 1)
+	require.Equal(t, "t2", res.Artifacts[0].Tree)
+	require.Equal(t, []string{"/trees/0"}, p.disposed)
+	require.Zero(t, res.Restarts)
+}
+
+// A lost environment starts the agent again, in another tree and from its prompt; its open questions are dropped.
+func TestALostEnvironmentStartsTheAgentAgain(t *testing.T) {
+	s, p := inTree(2, `
+turns:
+  - calls: [{tool: run, args: {path: asked}}, {tool: change, args: {path: a}}]
+  - say: done
+`)
+	b := newBench(t, s)
+	b.answer(time.Hour, 0, approval.Allow)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, 2, res.Restarts)
+	require.Equal(t, []string{"a"}, b.ran["change"])
+	require.Equal(t, []string{"asked"}, b.ran["run"])
+	require.Equal(t, []string{"OK", "OK"}, b.codes(res), "the conversation is the last one's alone")
+	require.Equal(t, 4, res.Turns, "what was spent is kept")
+	attempts := []int{}
+	for _, id := range p.acquired {
+		attempts = append(attempts, id.Attempt)
+	}
+	require.Equal(t, []int{0, 1, 2}, attempts)
+	require.Equal(t, []string{"/trees/2"}, p.disposed)
+	closed := b.list().Closed
+	require.Equal(t, []approval.How{approval.Abandoned, approval.Abandoned, approval.Allowed}, []approval.How{closed[0].How, closed[1].How, closed[2].How})
+}
+
+func TestAnEnvironmentIsLostAtMostThreeTimes(t *testing.T) {
+	s, p := inTree(100, `
+turns:
+  - calls: [{tool: change, args: {path: a}}]
+  - say: done
+`)
+	b := newBench(t, s)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.Failed, res.Status)
+	require.Contains(t, res.Error, "the agent's environment was lost")
+	require.Equal(t, 3, res.Restarts)
+	require.Len(t, p.acquired, 4)
+	require.Empty(t, b.ran)
+}
+
+// Cancelling an agent still collects and gives back its tree.
+func TestACancelledAgentGivesItsTreeBack(t *testing.T) {
+	s, p := inTree(0, oneAsk)
+	b := newBench(t, s)
+	b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Hour)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.Cancelled, res.Status)
+	require.Len(t, res.Artifacts, 1)
+	require.Equal(t, []string{"/trees/0"}, p.disposed)
+	require.Equal(t, approval.Cancelled, b.list().Closed[0].How)
+}
+
+// After a restart a user's cancellation is a cancellation, whatever ended the life before.
+func TestCancelledAfterARestart(t *testing.T) {
+	s, _ := inTree(1, `
+turns:
+  - calls: [{tool: run, args: {path: asked}}, {tool: change, args: {path: a}}]
+  - say: done
+`)
+	s.profile.Limits.WallClock = 1000 * time.Hour
+	b := newBench(t, s)
+	b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Hour)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.Cancelled, res.Status)
+	closed := b.list().Closed
+	require.Len(t, closed, 2)
+	require.Equal(t, approval.Abandoned, closed[0].How)
+	require.Equal(t, approval.Cancelled, closed[1].How)
+}
