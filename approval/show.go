@@ -22,7 +22,7 @@ func Show(input json.RawMessage, most int) string {
 			fmt.Fprintf(&b, "\n… %d of %d bytes are not shown", len(text)-i, len(text))
 			break
 		}
-		if r == '\n' || visible(r) {
+		if r == '\n' || Visible(r) {
 			b.WriteRune(r)
 			continue
 		}
@@ -38,8 +38,8 @@ func Show(input json.RawMessage, most int) string {
 // blank counts as printable and has no ink.
 const blank = '\u2800'
 
-// visible reports whether a reader sees that the character is there: fillers and variation selectors count as
+// Visible reports whether a reader sees that the character is there: fillers and variation selectors count as
 // printable, and could carry a text that nobody is shown.
-func visible(r rune) bool {
+func Visible(r rune) bool {
 	return unicode.IsPrint(r) && r != blank && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

@@ -84,8 +84,8 @@ func (a *app) listed(s *connect.Server, run asking, q approval.Approval) {
 		a.printf("   %s", deadline(*q.Deadline))
 	}
 	a.printf("\n")
-	if run.source == fromMemo {
-		a.arguments(q.Tool, []string{"(the arguments could not be read; this is from the workflow's memo)"})
+	if len(q.Input) == 0 {
+		a.arguments(q.Tool, []string{"(a worker knows the arguments, and none answers)"})
 	} else {
 		a.arguments(q.Tool, argumentLines(q.Input))
 	}
@@ -119,7 +119,8 @@ func (a *app) arguments(tool string, lines []string) {
 func (a *app) block(s *connect.Server, workflowID, workflowType, web string, q follow.Question) {
 	a.printf("%s   %s", a.style.yellow("⏸ approval needed"), a.style.bold(q.Key))
 	if q.Deadline != nil {
-		a.printf("   %s", deadline(*q.Deadline))
+		// The block also stands in the story of a run that is over, so it says when and not how long.
+		a.printf("   until %s", q.Deadline.UTC().Format(time.RFC3339))
 	}
 	a.printf("\n")
 	switch {

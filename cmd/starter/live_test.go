@@ -210,6 +210,24 @@ func TestHowAgentsEnd(t *testing.T) {
 	require.Contains(t, running.out.String(), "enough")
 }
 
+// A person sees a command as it is written; what it becomes when it runs is held against the deny rules once more.
+func TestAnApprovalDoesNotBeatADenyRuleAtRunTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fmt.Sprintf(`
+turns:
+  - calls: [{tool: shell, args: {command: "c=$(echo rm); $c keep.txt; echo %s"}}]
+  - say: It was not allowed.
+    expect: {lastResult: {code: DENIED, contains: nothing is deleted here}}
+`, unique(t)), "")
+	w.write("keep.txt", "precious")
+	w.work()
+	id := unique(t)
+	running := w.begin("run", "--profile", "p", "--task", "x", "--id", id)
+	w.ok(w.starter("approve", w.pending(id, 1)[0].Key))
+	w.ok(running)
+	require.FileExists(t, w.path("keep.txt"))
+}
+
 func TestALimitIsExitCode4(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "turns: [{calls: [{tool: list_files, args: {dir: .}}]}, {say: that is all}]\n", "    limits: {maxTurns: 1}\n")

@@ -52,6 +52,8 @@ func (p *printer) print(e follow.Event) error {
 		}
 	case follow.ApprovalClosed:
 		p.closed(*e.Closed)
+	case follow.ToolStart:
+		p.edited(*e.Tool)
 	case follow.ToolEnd:
 		p.ran(*e.Tool)
 	case follow.Worktree:
@@ -159,6 +161,18 @@ func (p *printer) closed(c approval.Closed) {
 		p.printf(": %s", oneLine(c.Reason, 400))
 	}
 	p.printf("\n")
+}
+
+// edited shows what runs when a person changed the arguments.
+func (p *printer) edited(c follow.Call) {
+	i, ok := p.view.byID[c.CallID]
+	if !ok || c.Approved == nil || len(c.Input) == 0 {
+		return
+	}
+	asked := p.view.calls[i].decided
+	if before := asked.Input; !asked.Decision.Modified && len(before) > 0 && !sameJSON(before, c.Input) {
+		p.printf("  %s  %s  %s\n", p.style.yellow("edited"), p.style.bold(oneLine(c.Tool, mostLine)), callText(c.Input, c.InputRef))
+	}
 }
 
 // ran shows the end of a call.

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/assent-dev/assent/approval"
@@ -16,8 +16,9 @@ import (
 
 const (
 	// mostLine bounds one line of a listing, mostShown the arguments that a person is to judge, in bytes.
-	mostLine  = 160
-	mostShown = 16 << 10
+	mostLine    = 160
+	mostCompact = 100
+	mostShown   = 16 << 10
 )
 
 // callText shows a call on one line, for listings: a command as it would be typed, else its arguments as JSON.
@@ -44,17 +45,28 @@ func commandOf(input json.RawMessage) (string, bool) {
 	return command, command != ""
 }
 
-// argumentLines shows what a person is asked about, whole: one line for a plain command, else indented JSON.
+// argumentLines shows what a person is asked about, whole: a plain command as it would be typed, short arguments as
+// JSON on one line, else indented JSON.
 func argumentLines(input json.RawMessage) []string {
 	if command, ok := commandOf(input); ok && plainLine(command) {
 		return []string{command}
 	}
+	var short bytes.Buffer
+	if json.Compact(&short, input) == nil && short.Len() <= mostCompact && plainLine(short.String()) {
+		return []string{short.String()}
+	}
 	return strings.Split(approval.Show(input, mostShown), "\n")
+}
+
+// sameJSON reports whether two values differ in blanks at most.
+func sameJSON(a, b json.RawMessage) bool {
+	var one, two bytes.Buffer
+	return json.Compact(&one, a) == nil && json.Compact(&two, b) == nil && bytes.Equal(one.Bytes(), two.Bytes())
 }
 
 // plainLine reports text that one line shows as it is.
 func plainLine(s string) bool {
-	return len(s) <= mostShown && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	return len(s) <= mostShown && strings.IndexFunc(s, func(r rune) bool { return !approval.Visible(r) }) < 0
 }
 
 // oneLine makes foreign text fit on one line of a terminal: nothing in it moves the cursor or hides.
@@ -66,7 +78,7 @@ func oneLine(s string, most int) string {
 			break
 		}
 		switch {
-		case unicode.IsPrint(r):
+		case approval.Visible(r):
 			b.WriteRune(r)
 		case r == '\n':
 			b.WriteString(`\n`)
