@@ -180,8 +180,12 @@ func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d prot
 
 // finalInput is what was decided on: inline, or by reference.
 func finalInput(req protocol.DecideRequest, d protocol.DecideResponse) (json.RawMessage, *blob.Ref) {
-	if d.Decision.Modified {
-		return d.Decision.Input, d.InputRef
+	switch {
+	case d.InputRef != nil:
+		// Beside a reference the decision's own input came through JSON as null.
+		return nil, d.InputRef
+	case d.Decision.Modified:
+		return d.Decision.Input, nil
 	}
 	return req.Input, req.InputRef
 }
