@@ -1,0 +1,269 @@
+package activities_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/internal/canonjson"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
+)
+
+var key = protocol.GrantKey{ID: "k1", Secret: []byte("0123456789abcdef")}
+
+func ring(t *testing.T) protocol.Keyring {
+	t.Helper()
+	r, err := protocol.NewKeyring(key)
+	require.NoError(t, err)
+	return r
+}
+
+// callOf is a call as a workflow sends it, with the grant and the place that fit it.
+func (b *bench) callOf(name, input string) (tool.Call, protocol.Grant, protocol.Place) {
+	b.t.Helper()
+	c, err := canonjson.Canonical([]byte(input))
+	require.NoError(b.t, err)
+	call := tool.Call{ID: callID, Name: name, Input: json.RawMessage(input), ContractHash: b.facts(name).ContractHash}
+	return call, protocol.Grant{CallID: callID, RunID: runID, ContractHash: call.ContractHash, InputDigest: canonjson.SHA256(c)},
+		protocol.Place{Namespace: namespace, WorkflowID: workflow, ActivityType: "tool." + name, ActivityID: callID}
+}
+
+// invoke runs a tool activity and returns its result, whether it came as a value or as a refusal.
+func (b *bench) invoke(call any, name string) tool.Result {
+	b.t.Helper()
+	var r tool.Result
+	err := b.call("tool."+name, activities.RunTool, call, &r)
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		require.Equal(b.t, protocol.ErrorDenied, app.Type())
+		require.True(b.t, app.NonRetryable())
+		require.NoError(b.t, app.Details(&r))
+		return r
+	}
+	require.NoError(b.t, err)
+	return r
+}
+
+// A tool runs only with a grant for exactly this call, in exactly this place.
+func TestGrants(t *testing.T) {
+	other, err := protocol.NewKeyring(protocol.GrantKey{ID: "k1", Secret: []byte("another secret of 16+")})
+	require.NoError(t, err)
+	type parts struct {
+		call  tool.Call
+		grant protocol.Grant
+		place protocol.Place
+		ring  protocol.Keyring
+		none  bool
+	}
+	for name, tc := range map[string]struct {
+		change func(*parts)
+		want   string
+	}{
+		"right":             {func(*parts) {}, "OK"},
+		"still valid":       {func(p *parts) { p.grant.Expires = time.Now().Add(time.Hour).Unix() }, "OK"},
+		"none":              {func(p *parts) { p.none = true }, "carries no grant"},
+		"unsigned":          {func(p *parts) { p.ring = protocol.Keyring{} }, "not signed"},
+		"forged":            {func(p *parts) { p.ring = other }, "signature does not match"},
+		"expired":           {func(p *parts) { p.grant.Expires = 1 }, "expired"},
+		"other call":        {func(p *parts) { p.grant.CallID, p.call.ID = "2", "2" }, "another call"},
+		"other call's id":   {func(p *parts) { p.call.ID = "2" }, "another call"},
+		"other workflow":    {func(p *parts) { p.place.WorkflowID = "w" }, "signature does not match"},
+		"other namespace":   {func(p *parts) { p.place.Namespace = "n" }, "signature does not match"},
+		"other tool":        {func(p *parts) { p.place.ActivityType = "tool.look" }, "signature does not match"},
+		"other arguments":   {func(p *parts) { p.call.Input = raw(pathIn{"b"}) }, "other arguments"},
+		"twice the member":  {func(p *parts) { p.call.Input = json.RawMessage(`{"path":"a","path":"a"}`) }, "not valid JSON"},
+		"no arguments":      {func(p *parts) { p.call.Input = nil }, "not valid JSON"},
+		"other contract":    {func(p *parts) { p.grant.ContractHash = "x" }, "another contract"},
+		"drift":             {func(p *parts) { p.call.ContractHash = "x" }, "differs from the one"},
+		"names another one": {func(p *parts) { p.call.Name = "look" }, "another tool than its activity"},
+		"other run":         {func(p *parts) { p.grant.RunID = "before" }, "may have had its effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, activities.Config{Keys: ring(t)})
+			p := parts{ring: ring(t)}
+			p.call, p.grant, p.place = b.callOf("run", `{"path":"a"}`)
+			tc.change(&p)
+			if !p.none {
+				b.granted(p.ring.Sign(p.grant, p.place))
+			}
+			r := b.invoke(p.call, "run")
+			if tc.want == "OK" {
+				require.Equal(t, tool.OK, r.Code)
+				require.Equal(t, []string{"run a"}, b.ran)
+				return
+			}
+			require.Contains(t, r.Failure.Message, tc.want)
+			require.Empty(t, b.ran)
+		})
+	}
+}
+
+// A tool that may be repeated runs under the grant of a run before a reset.
+func TestAReadMayRunAfterAReset(t *testing.T) {
+	b := newBench(t, activities.Config{Keys: ring(t)})
+	call, g, p := b.callOf("look", `{"path":"a"}`)
+	g.RunID = "before"
+	b.granted(ring(t).Sign(g, p))
+	require.Equal(t, tool.OK, b.invoke(call, "look").Code)
+}
+
+func TestInputByReference(t *testing.T) {
+	b := newBench(t, activities.Config{})
+	large := string(raw(pathIn{strings.Repeat("x", 40<<10)}))
+	call, g, p := b.callOf("run", large)
+	ref, err := b.store.Put(context.Background(), []byte(large))
+	require.NoError(t, err)
+	call.Input, call.InputRef = nil, &ref
+	b.granted(protocol.Keyring{}.Sign(g, p))
+	r := b.invoke(call, "run")
+	require.Equal(t, tool.OK, r.Code)
+	require.Empty(t, r.Value)
+	require.NotNil(t, r.ValueRef, "a large result goes by reference")
+	require.LessOrEqual(t, len(r.Preview), 1<<10+3)
+}
+
+func TestFailuresAreBounded(t *testing.T) {
+	loud := tool.MustNew("loud", "Fails at length.", func(context.Context, *tool.Context, pathIn) (string, error) {
+		return "", tool.ModelRetry{Message: strings.Repeat("é", 1<<20), Data: strings.Repeat("d", 1<<20)}
+	})
+	b := newBench(t, activities.Config{}, withTool(loud))
+	call, g, p := b.callOf("loud", `{"path":"a"}`)
+	b.granted(protocol.Keyring{}.Sign(g, p))
+	r := b.invoke(call, "loud")
+	require.Equal(t, tool.ToolError, r.Code)
+	require.Less(t, len(raw(r)), 64<<10)
+	require.Empty(t, r.Failure.Data)
+}
+
+// The guards of the worker have the last word, those that a profile requires included.
+func TestGuardsOfTheWorker(t *testing.T) {
+	guard := pipeline.PluginFunc("g", func(s *pipeline.Scope) error {
+		return s.Guard("g", func(context.Context, pipeline.Call) error { return errors.New("not today") })
+	})
+	b := newBench(t, activities.Config{}, guard)
+	call, g, p := b.callOf("run", `{"path":"a"}`)
+	b.granted(protocol.Keyring{}.Sign(g, p))
+	r := b.invoke(call, "run")
+	require.Equal(t, tool.ByGuard, r.Failure.Reason)
+
+	b = newBench(t, activities.Config{})
+	call.Guards = []string{"g"}
+	b.granted(protocol.Keyring{}.Sign(g, p))
+	require.Equal(t, tool.ByGuard, b.invoke(call, "run").Failure.Reason)
+	require.Empty(t, b.ran)
+}
+
+func TestALeaseThatCannotBeUsed(t *testing.T) {
+	for lease, want := range map[string]string{`7`: "cannot be read", `{"id":"x"}`: "has no worktrees"} {
+		b := newBench(t, activities.Config{})
+		call, g, p := b.callOf("run", `{"path":"a"}`)
+		call.Lease = json.RawMessage(lease)
+		b.granted(protocol.Keyring{}.Sign(g, p))
+		r := b.invoke(call, "run")
+		require.Equal(t, tool.EnvironmentLost, r.Code)
+		require.Contains(t, r.Failure.Message, want)
+	}
+}
+
+// A worker without the interceptor runs no tool, and a call of nothing is refused.
+func TestNoToolWithoutTheInterceptor(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(activities.RunTool, activity.RegisterOptions{Name: "tool.run"})
+	_, err := env.ExecuteActivity("tool.run", tool.Call{ID: callID, Name: "run"})
+	requireType(t, err, protocol.ErrorDenied, false)
+	env.RegisterActivity(activities.AssentDecide)
+	_, err = env.ExecuteActivity("AssentDecide", protocol.DecideRequest{})
+	requireType(t, err, protocol.ErrorConfig, false)
+
+	b := newBench(t, activities.Config{})
+	require.Equal(t, tool.ContractDrift, b.invoke(tool.Call{}, "run").Code)
+	require.Empty(t, b.ran)
+}
+
+// A team's own activity under guard: its error keeps its type, and without a grant it runs only where that is allowed.
+func TestGuardedActivities(t *testing.T) {
+	facts := map[string]protocol.ToolFacts{"pay": {Name: "pay", Risk: tool.Destructive, ActivityType: "pay"}}
+	good := func(context.Context, string) (string, error) { return "paid", nil }
+	bad := func(context.Context, string) (string, error) {
+		return "", temporal.NewApplicationError("no funds", "Funds")
+	}
+	grant := protocol.Keyring{}.Sign(protocol.Grant{CallID: callID, RunID: runID}, protocol.Place{})
+	for name, tc := range map[string]struct {
+		enforce activities.Enforce
+		fn      any
+		granted bool
+		typ     string
+	}{
+		"granted":              {activities.On, good, true, ""},
+		"its own error":        {activities.On, bad, true, "Funds"},
+		"no grant":             {activities.On, good, false, protocol.ErrorDenied},
+		"no grant, zero value": {"", good, false, protocol.ErrorDenied},
+		"no grant, log":        {activities.Log, good, false, ""},
+		"no grant, off":        {activities.Off, good, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, activities.Config{Guarded: facts, Enforce: tc.enforce})
+			if tc.granted {
+				b.granted(grant)
+			}
+			var out string
+			err := b.call("pay", tc.fn, "x", &out)
+			if tc.typ == "" {
+				require.NoError(t, err)
+				require.Equal(t, "paid", out)
+				return
+			}
+			var app *temporal.ApplicationError
+			require.True(t, errors.As(err, &app), "%v", err)
+			require.Equal(t, tc.typ, app.Type())
+		})
+	}
+}
+
+func TestResolveToolset(t *testing.T) {
+	b := newBench(t, activities.Config{Models: map[string]model.Model{"m": text("hi")}, Toolsets: map[string][]string{"all": {"look", "run"}}})
+	var resp protocol.ResolveResponse
+	in := protocol.AgentInput{Prompt: "go", AgentType: "p", Models: []string{"m:x"}, Tools: &[]string{"all"}, Limits: &protocol.Limits{MaxTurns: 3}}
+	require.NoError(t, b.call(protocol.ActivityResolveToolset, b.engine.ResolveToolset, protocol.ResolveRequest{Input: in}, &resp))
+	require.Equal(t, []string{"look", "run"}, []string{resp.Tools[0].Name, resp.Tools[1].Name})
+	require.Equal(t, protocol.Limits{MaxTurns: 3, MaxToolCalls: 128, MaxOutputTokens: 8192, MaxIdleTurns: 3}, resp.Limits)
+	require.Equal(t, worktree.None, resp.Isolation.Kind)
+	require.Equal(t, "memory", resp.Store)
+	require.False(t, resp.Attributes, "without a server there are no search attributes")
+	require.False(t, resp.Observers)
+	frozen, err := b.store.Get(context.Background(), resp.Toolset)
+	require.NoError(t, err)
+	require.Contains(t, string(frozen), `"name":"look"`)
+
+	for name, change := range map[string]func(*protocol.AgentInput){
+		"profile":  func(in *protocol.AgentInput) { in.AgentType = "q" },
+		"no model": func(in *protocol.AgentInput) { in.Models = nil },
+		"model":    func(in *protocol.AgentInput) { in.Models = []string{"m"} },
+		"tool":     func(in *protocol.AgentInput) { in.Tools = &[]string{"fly"} },
+		"tree":     func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: worktree.Tree} },
+		"rule":     func(in *protocol.AgentInput) { in.Permissions = &protocol.Tighten{Ask: []permission.Rule{{}}} },
+		"prompt":   func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("<", 300<<10) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := in
+			change(&bad)
+			err := b.call(protocol.ActivityResolveToolset, b.engine.ResolveToolset, protocol.ResolveRequest{Input: bad}, &resp)
+			requireType(t, err, protocol.ErrorConfig, false)
+		})
+	}
+}
