@@ -284,7 +284,12 @@ func (a *app) answered(s *connect.Server, run asking, r approval.Resolution, got
 	if r.By != "" {
 		by = fmt.Sprintf(" as %s (self-asserted)", oneLine(r.By, mostLine))
 	}
-	if got.Via == "update" {
+	switch {
+	case got.Via == "update" && got.Closed == nil:
+		a.printf("gave %s for %s to %s%s\n", r.Decision, r.Key, oneLine(run.id, mostLine), by)
+		a.note("the worker took the answer and has not said what came of it; see: %s", again(s, "watch", run.id))
+		return nil
+	case got.Via == "update":
 		a.printf("%s %s in %s%s\n", done, r.Key, oneLine(run.id, mostLine), by)
 		return nil
 	}

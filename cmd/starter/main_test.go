@@ -159,9 +159,14 @@ func (o *output) String() string {
 // begin runs a command in process, against the test's server and queue.
 func (w *world) begin(args ...string) *invocation {
 	w.t.Helper()
+	return w.beginAt(devservertest.Server(w.t).Address(), args...)
+}
+
+func (w *world) beginAt(address string, args ...string) *invocation {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	i := &invocation{done: make(chan struct{}), cancel: cancel}
-	args = append(args, "--address", devservertest.Server(w.t).Address(), "--queue", w.queue)
+	args = append(args, "--address", address, "--queue", w.queue)
 	go func() {
 		defer close(i.done)
 		i.code = run(ctx, args, strings.NewReader(""), &i.out, &i.err)

@@ -143,10 +143,20 @@ func load(ctx context.Context, s *connect.Server, id string) (*view, error) {
 	return v, nil
 }
 
-// unknownAgent says in words that there is no such workflow.
+// unavailable reports an error of a server that may come back.
+func unavailable(err error) bool {
+	var gone *serviceerror.Unavailable
+	var late *serviceerror.DeadlineExceeded
+	return errors.As(err, &gone) || errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unknownAgent says in words that there is no such workflow, or no server any more.
 func unknownAgent(s *connect.Server, id string, err error) error {
 	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	switch {
+	case unavailable(err):
+		return exit.WithHint(&connect.NoServerError{Address: s.Address, Cause: err}, "the agent is not lost; come back with: "+again(s, "watch", id))
+	case errors.As(err, &gone):
 		return exit.Failf("see those there are with: "+again(s, "list"), "no agent %q in namespace %q at %s", id, s.Namespace, s.Address)
 	}
 	return fmt.Errorf("read agent %q: %w", id, err)

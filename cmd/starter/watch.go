@@ -152,8 +152,11 @@ func (l *looker) find(ctx context.Context) string {
 	if l.queue == "" {
 		return ""
 	}
-	if yes, err := served(ctx, l.server, l.queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil && !yes {
+	switch yes, err := served(ctx, l.server, l.queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); {
+	case err == nil && !yes:
 		return noWorker(l.server, l.queue)
+	case unavailable(err) && ctx.Err() == nil:
+		return fmt.Sprintf("the Temporal server at %s does not answer; waiting for it", l.server.Address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
