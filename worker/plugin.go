@@ -62,6 +62,12 @@ type parts struct {
 	interceptors []interceptor.WorkerInterceptor
 }
 
+// half is one of the two interceptors of a Plugin and says whose it is.
+type half struct {
+	interceptor.WorkerInterceptor
+	of *Plugin
+}
+
 var (
 	_ client.Plugin = (*Plugin)(nil)
 	_ worker.Plugin = (*Plugin)(nil)
@@ -107,7 +113,8 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.built = &parts{engine: engine, hostQueue: cfg.HostQueue, interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}}
+	p.built = &parts{engine: engine, hostQueue: cfg.HostQueue,
+		interceptors: []interceptor.WorkerInterceptor{half{gate, p}, half{activities.NewInterceptor(engine), p}}}
 	return p.built, nil
 }
 
@@ -129,6 +136,9 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if err != nil {
 		return err
 	}
+	if err := p.alone(o.WorkerOptions.Interceptors); err != nil {
+		return err
+	}
 	o.WorkerOptions.Interceptors = install(o.WorkerOptions.Interceptors, parts.interceptors)
 	if parts.hostQueue != "" && o.TaskQueue == parts.hostQueue {
 		p.mu.Lock()
@@ -146,6 +156,17 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if o.WorkerOptions.StickyScheduleToStartTimeout == 0 {
 		// How long a run waits for a worker that crashed before another one takes it.
 		o.WorkerOptions.StickyScheduleToStartTimeout = 2 * time.Second
+	}
+	return nil
+}
+
+// alone refuses a worker that has another Plugin of ours: only the outer one would act, and what the inner one was
+// to guard would run unguarded.
+func (p *Plugin) alone(have []interceptor.WorkerInterceptor) error {
+	for _, i := range have {
+		if h, ok := i.(half); ok && h.of != p {
+			return fault.Configf("Plugins", "the worker has the plugin %q already; a worker takes one plugin of Assent", h.of.name)
+		}
 	}
 	return nil
 }
