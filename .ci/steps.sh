@@ -64,7 +64,7 @@ tools() {
   echo "$dir"
 }
 
-step_tools() { ls "$(tools)"; }
+step_tools() { ls -I complete "$(tools)"; }
 
 step_lint() {
   local bin rc=0
