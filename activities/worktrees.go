@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/worktree"
@@ -55,23 +56,48 @@ func (e *Engine) CollectWorktree(ctx context.Context, req protocol.CollectReques
 	return trim(a), nil
 }
 
-// trim keeps an artifact small enough for history; the patch itself is whole in the blob store.
+// trim keeps an artifact small enough for history; the patch itself is whole in the blob store. What makes git run a
+// program is the last to go.
 func trim(a protocol.Artifact) protocol.Artifact {
+	if size(a) <= mostArtifact {
+		return a
+	}
+	// A few entries of any length fit into a payload.
+	const few = 10
+	var notes []string
+	note := func(what string, was, is int) {
+		if is < was {
+			notes = append(notes, fmt.Sprintf("%d %s are not listed", was-is, what))
+		}
+	}
+	note("ignored paths", len(a.Ignored), 0)
+	a.Ignored = nil
+	slices.SortStableFunc(a.HostChanges, func(x, y worktree.HostChange) int {
+		switch {
+		case x.Dangerous == y.Dangerous:
+			return 0
+		case x.Dangerous:
+			return -1
+		}
+		return 1
+	})
+	files, changes, warnings := a.Files, a.HostChanges, a.Warnings
 	for size(a) > mostArtifact {
 		switch {
-		case len(a.Ignored) > 0:
-			a.Warnings = append(a.Warnings, fmt.Sprintf("%d ignored paths are not listed", len(a.Ignored)))
-			a.Ignored = nil
-		case len(a.Files) > 100:
-			n := len(a.Files) / 2
-			a.Warnings = append(a.Warnings, fmt.Sprintf("%d more files are not listed", len(a.Files)-n))
-			a.Files = a.Files[:n]
-		case len(a.Warnings) > 10:
+		case len(a.Files) > few:
+			a.Files = a.Files[:len(a.Files)/2]
+		case len(a.Warnings) > few:
 			a.Warnings = a.Warnings[:len(a.Warnings)/2]
+		case len(a.HostChanges) > few:
+			a.HostChanges = a.HostChanges[:len(a.HostChanges)/2]
 		default:
 			return a
 		}
 	}
+	note("more files", len(files), len(a.Files))
+	note("more changes of the repository", len(changes), len(a.HostChanges))
+	note("more warnings", len(warnings), len(a.Warnings))
+	a.Warnings = append(slices.Clone(a.Warnings), notes...)
 	return a
 }
 
