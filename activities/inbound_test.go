@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/internal/canonjson"
@@ -266,4 +268,66 @@ func TestResolveToolset(t *testing.T) {
 			requireType(t, err, protocol.ErrorConfig, false)
 		})
 	}
+}
+
+// Observers hear of a call that never ran, with what the worker knows of its tool.
+func TestObserve(t *testing.T) {
+	var heard []string
+	watch := pipeline.PluginFunc("watch", func(s *pipeline.Scope) error {
+		return s.Observe(func(_ context.Context, c pipeline.Call, r tool.Result) error {
+			heard = append(heard, c.Name+" "+string(c.Info.Risk)+" "+string(r.Code)+" "+c.RunID)
+			return errors.New("a failing observer changes nothing")
+		})
+	})
+	b := newBench(t, activities.Config{}, watch)
+	for _, name := range []string{"run", "fly"} {
+		require.NoError(t, b.call(protocol.ActivityObserve, b.engine.Observe,
+			protocol.ObserveRequest{Call: tool.Call{ID: "c", Name: name}, Result: tool.Deny(tool.ByPerson, "alice", "no")}, nil))
+	}
+	require.Equal(t, []string{"run execute DENIED " + runID, "fly  DENIED " + runID}, heard)
+}
+
+func TestNewRefuses(t *testing.T) {
+	pipe, store := pipeline.New(pipeline.Config{}), newMemory()
+	for says, cfg := range map[string]activities.Config{
+		"blob store":            {Pipeline: pipe},
+		"a pipeline is needed":  {Blobs: store},
+		"host's own":            {Pipeline: pipe, Blobs: store, Worktrees: &trees{}},
+		`unknown mode "strict"`: {Pipeline: pipe, Blobs: store, Enforce: "strict"},
+		"engine.deny[0]":        {Pipeline: pipe, Blobs: store, Permissions: permission.Layer{Deny: []permission.Rule{{}}}},
+	} {
+		_, err := activities.New(cfg)
+		require.ErrorContains(t, err, says)
+		requireConfig(t, err)
+	}
+}
+
+// A dynamic activity serves tools alone; they pass the same gate.
+func TestDynamicTools(t *testing.T) {
+	b := newBench(t, activities.Config{})
+	run := func(name string) (tool.Result, error) {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		env.SetHeader(b.header)
+		env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{activities.NewInterceptor(b.engine)}})
+		env.RegisterDynamicActivity(activities.RunDynamicTool, activity.DynamicRegisterOptions{})
+		call, g, p := b.callOf("run", `{"path":"a"}`)
+		if b.header == nil {
+			b.granted(protocol.Keyring{}.Sign(g, p))
+		}
+		var r tool.Result
+		v, err := env.ExecuteActivity(name, call)
+		if err != nil {
+			return r, err
+		}
+		return r, v.Get(&r)
+	}
+	_, err := run("tool.run")
+	requireType(t, err, protocol.ErrorDenied, false)
+	r, err := run("tool.run")
+	require.NoError(t, err)
+	require.Equal(t, tool.OK, r.Code)
+	require.Equal(t, []string{"run a"}, b.ran)
+	_, err = run("other")
+	requireType(t, err, "ActivityNotRegisteredError", true)
 }

@@ -126,6 +126,9 @@ func (b *bench) call(name string, fn any, arg, result any) error {
 	if err != nil {
 		return err
 	}
+	if result == nil {
+		return nil
+	}
 	return v.Get(result)
 }
 

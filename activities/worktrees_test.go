@@ -1,0 +1,125 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/worktree"
+)
+
+// trees is a provider with one tree.
+type trees struct {
+	patch   worktree.Patch
+	err     error
+	keeps   bool
+	removed []string
+}
+
+func (p *trees) Resolve(_ context.Context, iso worktree.Isolation) (worktree.Resolved, error) {
+	return worktree.Resolved{Repo: iso.Repo, Commit: "c"}, p.err
+}
+
+func (p *trees) Acquire(_ context.Context, id worktree.Identity, at worktree.Resolved) (worktree.Lease, error) {
+	return worktree.Lease{ID: id.WorkflowID, Dir: "/trees/1", Resolved: at}, p.err
+}
+func (p *trees) Check(context.Context, worktree.Lease) error { return p.err }
+func (p *trees) Collect(context.Context, worktree.Lease) (worktree.Patch, error) {
+	return p.patch, p.err
+}
+
+func (p *trees) Dispose(_ context.Context, l worktree.Lease, _ bool) error {
+	p.removed = append(p.removed, l.Dir)
+	return p.err
+}
+func (p *trees) Retain(context.Context, worktree.Lease, string) (bool, error) { return p.keeps, p.err }
+
+func treeBench(t *testing.T, p worktree.Provider) *bench {
+	return newBench(t, activities.Config{Worktrees: p, HostQueue: "q@h"})
+}
+
+func TestTrees(t *testing.T) {
+	p := &trees{patch: worktree.Patch{Bytes: []byte("diff"), Base: "b", Tree: "t", Warnings: []string{"w"}}}
+	b := treeBench(t, p)
+	var ref protocol.RefResponse
+	require.NoError(t, b.call("ref", b.engine.ResolveRef, protocol.RefRequest{Isolation: worktree.Isolation{Kind: worktree.Tree, Repo: "r"}}, &ref))
+	require.Equal(t, "q@h", ref.HostQueue)
+	require.Equal(t, "c", ref.Resolved.Commit)
+	var lease worktree.Lease
+	require.NoError(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{Resolved: ref.Resolved}, &lease))
+	require.Equal(t, "/trees/1", lease.Dir)
+	var art protocol.Artifact
+	require.NoError(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: lease, Store: "memory"}, &art))
+	require.Equal(t, protocol.ArtifactPatch, art.Kind)
+	require.NotNil(t, art.Files)
+	stored, err := b.store.Get(context.Background(), art.Ref)
+	require.NoError(t, err)
+	require.Equal(t, "diff", string(stored))
+	requireType(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Store: "elsewhere"}, &art), protocol.ErrorStore, false)
+
+	var disposed protocol.DisposeResponse
+	require.NoError(t, b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Lease: lease}, &disposed))
+	require.Equal(t, []string{"/trees/1"}, p.removed)
+	p.keeps = true
+	require.NoError(t, b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Lease: lease, Retain: "error"}, &disposed))
+	require.Equal(t, "/trees/1", disposed.Retained)
+	require.Len(t, p.removed, 1, "a retained tree is not removed")
+	p.keeps = false
+	require.NoError(t, b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Lease: lease, Retain: "error"}, &disposed))
+	require.Len(t, p.removed, 2, "over the cap it goes")
+}
+
+// What went wrong with a tree reaches the workflow as a type that decides what happens next.
+func TestErrorsOfTrees(t *testing.T) {
+	for name, tc := range map[string]struct {
+		provider worktree.Provider
+		typ      string
+	}{
+		"no repositories": {nil, protocol.ErrorConfig},
+		"gone":            {&trees{err: &worktree.GoneError{ID: "x", Why: "removed"}}, protocol.ErrorGone},
+		"needs git":       {&trees{err: &worktree.NeedsGitError{}}, protocol.ErrorConfig},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := activities.Config{Worktrees: tc.provider, HostQueue: "q@h"}
+			b := newBench(t, cfg)
+			var out any
+			for _, err := range []error{
+				b.call("ref", b.engine.ResolveRef, protocol.RefRequest{}, &out),
+				b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &out),
+				b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{}, &out),
+				b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Retain: "error"}, &out),
+				b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{}, &out),
+			} {
+				requireType(t, err, tc.typ, false)
+			}
+		})
+	}
+	b := treeBench(t, &trees{err: errors.New("disk full")})
+	var out any
+	requireType(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &out), "", true)
+}
+
+// An artifact of ten thousand files fits into history, and says what it leaves out.
+func TestArtifactsAreBounded(t *testing.T) {
+	p := worktree.Patch{Bytes: []byte("diff")}
+	for i := range 10_000 {
+		path := fmt.Sprintf("%s/%d", strings.Repeat("d", 100), i)
+		p.Files = append(p.Files, worktree.File{Path: path, Status: "added"})
+		p.Ignored = append(p.Ignored, path)
+		p.Warnings = append(p.Warnings, path)
+		p.HostChanges = append(p.HostChanges, worktree.HostChange{Key: path, Change: "added", Dangerous: i == 9999})
+	}
+	b := treeBench(t, &trees{patch: p})
+	var art protocol.Artifact
+	require.NoError(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{}, &art))
+	require.LessOrEqual(t, len(raw(art)), 257<<10)
+	require.Contains(t, art.Warnings, "10000 ignored paths are not listed")
+	require.Contains(t, strings.Join(art.Warnings, "\n"), "more files are not listed")
+	require.True(t, art.HostChanges[0].Dangerous, "what can run a program is told first")
+}
