@@ -34,7 +34,9 @@ type bench struct {
 	t    *testing.T
 	env  *testsuite.TestWorkflowEnvironment
 	blob blob.Store
-	mu   sync.Mutex
+	// engine is behind the registered activities.
+	engine *activities.Engine
+	mu     sync.Mutex
 	// ran records the inputs with which tools really ran; order has the tools and inputs in the order of their start.
 	ran   map[string][]string
 	order []string
@@ -127,6 +129,7 @@ func newBench(t *testing.T, s setup) *bench {
 		Worktrees: s.trees, HostQueue: "host", HookTimeout: cmp.Or(s.hookTimeout, time.Minute),
 	})
 	require.NoError(t, err)
+	b.engine = engine
 	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
 		DecideTimeout: 2 * time.Minute})
 	require.NoError(t, err)
