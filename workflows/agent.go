@@ -246,7 +246,7 @@ func (a *agent) last(ctx workflow.Context, results []model.ToolResult, limit str
 		return protocol.Cancelled, errCancelled
 	}
 	if err != nil {
-		return protocol.LimitHit, fmt.Errorf("%s; the last turn failed: %w", limit, err)
+		return protocol.LimitHit, fmt.Errorf("%s; the last turn failed: %s", limit, explain(err))
 	}
 	return protocol.LimitHit, errors.New(limit)
 }
@@ -305,11 +305,14 @@ func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) 
 	return r
 }
 
-// explain shows the message of a failure without the SDK's wrapping.
+// explain shows the message of a failure without the SDK's wrapping. Our own errors say more than their cause.
 func explain(err error) string {
 	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
-		return short(app.Message(), 2000)
+	switch err.(type) {
+	case *temporal.ActivityError, *temporal.ApplicationError:
+		if errors.As(err, &app) {
+			return short(app.Message(), 2000)
+		}
 	}
 	return short(err.Error(), 2000)
 }

@@ -186,3 +186,12 @@ func TestAScriptThatEndsEarly(t *testing.T) {
 	require.Contains(t, res.Error, "script")
 	require.Equal(t, []string{"a"}, b.ran["look"])
 }
+
+// A last turn that fails does not hide the limit.
+func TestALastTurnThatFails(t *testing.T) {
+	b := newBench(t, setup{script: "turns: [{calls: [{tool: look, args: {path: a}}]}]"})
+	res := b.run(protocol.AgentInput{Limits: &protocol.Limits{MaxTurns: 1}})
+	require.Equal(t, protocol.LimitHit, res.Status)
+	require.Contains(t, res.Error, "maxTurns (1) was reached; the last turn failed: ")
+	require.Contains(t, res.Error, "script")
+}

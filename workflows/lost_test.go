@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/worktree"
@@ -17,19 +19,21 @@ import (
 
 // trees is a provider whose trees are lost so many times.
 type trees struct {
-	losses   int
-	acquired []worktree.Identity
-	disposed []string
-	retained []string
+	losses int
+	// resolveErr, acquireErr and collectErr are what those methods return.
+	resolveErr, acquireErr, collectErr error
+	acquired                           []worktree.Identity
+	disposed                           []string
+	retained                           []string
 }
 
 func (p *trees) Resolve(_ context.Context, iso worktree.Isolation) (worktree.Resolved, error) {
-	return worktree.Resolved{Repo: iso.Repo, Ref: "HEAD", Commit: "c", Tree: "t"}, nil
+	return worktree.Resolved{Repo: iso.Repo, Ref: "HEAD", Commit: "c", Tree: "t"}, p.resolveErr
 }
 
 func (p *trees) Acquire(_ context.Context, id worktree.Identity, at worktree.Resolved) (worktree.Lease, error) {
 	p.acquired = append(p.acquired, id)
-	return worktree.Lease{ID: fmt.Sprint(id.Attempt), Dir: fmt.Sprintf("/trees/%d", id.Attempt), Resolved: at}, nil
+	return worktree.Lease{ID: fmt.Sprint(id.Attempt), Dir: fmt.Sprintf("/trees/%d", id.Attempt), Resolved: at}, p.acquireErr
 }
 
 func (p *trees) Check(_ context.Context, l worktree.Lease) error {
@@ -40,7 +44,7 @@ func (p *trees) Check(_ context.Context, l worktree.Lease) error {
 }
 
 func (p *trees) Collect(context.Context, worktree.Lease) (worktree.Patch, error) {
-	return worktree.Patch{Bytes: []byte("diff"), Base: "c", Tree: "t2"}, nil
+	return worktree.Patch{Bytes: []byte("diff"), Base: "c", Tree: "t2"}, p.collectErr
 }
 
 func (p *trees) Dispose(_ context.Context, l worktree.Lease, _ bool) error {
@@ -144,4 +148,45 @@ turns:
 	require.Len(t, closed, 2)
 	require.Equal(t, approval.Abandoned, closed[0].How)
 	require.Equal(t, approval.Cancelled, closed[1].How)
+}
+
+func TestATreeThatCannotBeHad(t *testing.T) {
+	s, p := inTree(0, oneAsk)
+	p.resolveErr = fault.Configf("isolation.ref", "no such revision")
+	b := newBench(t, s)
+	b.env.ExecuteWorkflow(protocol.WorkflowAgent, protocol.AgentInput{Prompt: "go", AgentType: "p"})
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, b.env.GetWorkflowError(), &app)
+	require.Equal(t, protocol.ErrorConfig, app.Type())
+	require.True(t, app.NonRetryable())
+
+	s, p = inTree(0, oneAsk)
+	p.acquireErr = &worktree.GoneError{ID: "x", Why: "removed by hand"}
+	b = newBench(t, s)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.Failed, res.Status)
+	require.Contains(t, res.Error, "removed by hand")
+	require.Equal(t, 3, res.Restarts, "a tree that is gone is made anew in the next life")
+}
+
+// Work that cannot be collected is an error that says where it still is; nothing is disposed.
+func TestATreeThatCannotBeCollected(t *testing.T) {
+	s, p := inTree(0, "turns: [{say: done}]")
+	p.collectErr = temporal.NewNonRetryableApplicationError("disk full", "Disk", nil)
+	b := newBench(t, s)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.Failed, res.Status)
+	require.Contains(t, res.Error, "disk full")
+	require.Contains(t, res.Error, "/trees/0")
+	require.Empty(t, p.disposed)
+	require.Equal(t, "done", res.Output)
+}
+
+// A clean-up that fails does not hide why the run failed.
+func TestTheRunsOwnErrorComesFirst(t *testing.T) {
+	s, p := inTree(0, "turns: [{say: no, stop: refusal}]")
+	p.collectErr = temporal.NewNonRetryableApplicationError("disk full", "Disk", nil)
+	b := newBench(t, s)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, "the model refused", res.Error)
 }
