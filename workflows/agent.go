@@ -138,7 +138,8 @@ func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
 			a.transcript, a.idle, a.seen, a.retries = nil, 0, map[string]bool{}, nil
 			workflow.GetLogger(ctx).Warn("assent: environment lost, the agent starts again", "restart", a.restarts, "reason", lost.why)
 			continue
-		case isConfig(err):
+		case isConfig(err) && a.turns == 0:
+			// Later on there is work to report: then it is a status.
 			return protocol.AgentResult{}, configError(err)
 		}
 		return a.result(ctx, status, err), nil

@@ -190,3 +190,15 @@ func TestTheRunsOwnErrorComesFirst(t *testing.T) {
 	res := b.run(protocol.AgentInput{})
 	require.Equal(t, "the model refused", res.Error)
 }
+
+// A configuration that turns bad while an agent runs is a status, so that its work is reported.
+func TestAConfigurationThatTurnsBad(t *testing.T) {
+	s, p := inTree(0, "turns: [{say: done}]")
+	p.collectErr = fault.Configf("worktrees", "the repository is not configured any more")
+	b := newBench(t, s)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.Failed, res.Status)
+	require.Contains(t, res.Error, "not configured any more")
+	require.Contains(t, res.Error, "/trees/0")
+	require.NotNil(t, res.Transcript)
+}
