@@ -49,7 +49,7 @@ func parts(cmd syntax.Command) compoundParts {
 			p.words = []syntax.Node{c.Name}
 		}
 		if c.Stmt == nil || !isCompound(c.Stmt.Cmd) {
-			// The parser takes some words of a simple command for a name, an assignment or a descriptor.
+			// The parser takes some words of a command for a name, an assignment or a descriptor.
 			p.asks = "coproc"
 		}
 		return p
@@ -65,10 +65,10 @@ func parts(cmd syntax.Command) compoundParts {
 
 func isCompound(cmd syntax.Command) bool {
 	switch cmd.(type) {
-	case nil, *syntax.CallExpr, *syntax.DeclClause, *syntax.LetClause:
-		return false
+	case *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause:
+		return true
 	}
-	return true
+	return false
 }
 
 func forParts(c *syntax.ForClause) compoundParts {

@@ -107,6 +107,7 @@ var constructCases = []struct {
 	{"coproc N { rm x; }", Ask, Deny},
 	{"coproc rm >/dev/null", Ask, Ask},
 	{"coproc rm A=1", Ask, Deny},
+	{"coproc a {b,c} | a", Ask, Ask},
 	{"time (rm x)", Ask, Deny},
 	{"( a ) > f", Ask, None},
 

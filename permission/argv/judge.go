@@ -43,7 +43,9 @@ func (s *segment) judgeWords(depth int) {
 	s.builtin(args)
 	s.program(args, false, depth)
 	if first > 0 && args[0].text == "--" {
-		s.program(args[1:], false, depth) // bash takes it for the end of the options of time
+		// For bash it ends the options of time, and more keywords may follow.
+		s.program(args[1:], false, depth)
+		s.doubt("-- after a keyword")
 	}
 }
 

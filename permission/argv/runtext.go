@@ -153,7 +153,7 @@ func (s *segment) trap(args []word, depth int) {
 	}
 }
 
-// alias adds the views on the text that each alias stands for.
+// alias adds the views on the text that each alias stands for. Where a shell expands it, more words follow.
 func (s *segment) alias(args []word, depth int) {
 	for i := range args {
 		w := &args[i]
@@ -161,8 +161,37 @@ func (s *segment) alias(args []word, depth int) {
 			s.doubt("text of alias that is not known")
 			continue
 		}
-		if _, text, ok := strings.Cut(w.text, "="); ok {
+		_, text, ok := strings.Cut(w.text, "=")
+		if !ok {
+			continue
+		}
+		words, ok := aliasWords(text)
+		if !ok {
 			s.runText("alias", []word{literal(text)}, depth)
+			s.doubt("text of alias that is no list of words")
+			continue
+		}
+		s.program(words, true, depth)
+	}
+}
+
+// aliasWords returns the words of an alias. It reports false for text in which more than arguments may follow
+// what is there: an operator, an assignment, a keyword, or a blank after which the next word is an alias too.
+func aliasWords(text string) ([]word, bool) {
+	if refusal(text) != "" || strings.TrimRight(text, " \t\n\\") != text {
+		return nil, false
+	}
+	parts, err := patternWords(text)
+	if err != nil || len(parts) == 0 {
+		return nil, false
+	}
+	words := make([]word, len(parts))
+	for i, p := range parts {
+		words[i] = evalWord(text, p)
+		if words[i].asks != "" || words[i].unsure != "" || words[i].alt != "" {
+			return nil, false
 		}
 	}
+	first := words[0].text
+	return words, !words[0].dyn && !strings.Contains(first, "=") && !reserved[first] && first != "time"
 }

@@ -139,6 +139,9 @@ func (s *segment) behind(name string, args []word, open bool, depth int) {
 	if slices.Contains(runners, name) && slices.ContainsFunc(args, func(w word) bool { return w.alt != "" }) {
 		s.doubt("quotes that bash and dash read differently")
 	}
+	if open && slices.Contains([]string{"alias", "eval", "trap"}, name) {
+		s.doubt("text of " + name + " that is not known")
+	}
 	if w, ok := wrappers[name]; ok {
 		s.wrapped(name, w, args, open, depth)
 		return

@@ -64,6 +64,7 @@ var behindCases = []struct {
 	{"time curl x", Deny},
 	{"time -p curl x", Deny},
 	{"time -- curl x", Deny},
+	{"time -- ! curl x", Ask},
 	{`\time -f %e curl x`, Deny},
 	{"! time curl x", Deny},
 
@@ -134,6 +135,14 @@ var behindCases = []struct {
 	{`trap "$X" EXIT`, Ask},
 	{"alias ls='curl x'", Deny},
 	{"alias ls", None},
+	{"alias ls=curl", Deny},
+	{"alias ls='ls -l'", None},
+	{"alias ls='ls;'", Ask},
+	{"alias ls='A=1'", Ask},
+	{"alias ls='sudo '", Ask},
+	{"alias ls=sudo", Ask},
+	{"alias ls=eval", Ask},
+	{"alias ls='curl x; ls'", Deny},
 	{`alias ls="$X"`, Ask},
 
 	{`"$X" curl x`, Ask},
