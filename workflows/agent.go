@@ -61,6 +61,8 @@ type agent struct {
 	asked      int
 	restarts   int
 	idle       int
+	// overCalls is set when a call was skipped for maxToolCalls: one that uses exactly all may still be done.
+	overCalls bool
 	// seen holds digests of (tool, input, result): a turn that adds none is idle.
 	seen       map[string]bool
 	retries    map[string]int
@@ -232,7 +234,7 @@ func (a *agent) limit(turn int, l protocol.Limits) string {
 	switch {
 	case turn > l.MaxTurns:
 		return fmt.Sprintf("maxTurns (%d) was reached", l.MaxTurns)
-	case a.calls >= l.MaxToolCalls && turn > 1:
+	case a.overCalls:
 		return fmt.Sprintf("maxToolCalls (%d) was reached", l.MaxToolCalls)
 	case a.idle >= l.MaxIdleTurns:
 		return fmt.Sprintf("maxIdleTurns (%d) was reached: the same calls gave the same results", l.MaxIdleTurns)

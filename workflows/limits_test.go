@@ -48,6 +48,18 @@ turns:
 	require.Contains(t, b.notes(res)[0], "this is the last turn")
 }
 
+// An agent that uses exactly its calls and is then done has not hit the limit.
+func TestExactlyMaxToolCalls(t *testing.T) {
+	b := newBench(t, setup{script: `
+turns:
+  - calls: [{tool: look, args: {path: a}}, {tool: look, args: {path: b}}]
+  - say: done
+`})
+	res := b.run(protocol.AgentInput{Limits: &protocol.Limits{MaxToolCalls: 2}})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, "done", res.Output)
+}
+
 func TestMaxToolCalls(t *testing.T) {
 	b := newBench(t, setup{script: `
 turns:

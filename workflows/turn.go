@@ -93,6 +93,7 @@ func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested) *ste
 	facts, known := a.facts[c.Name]
 	switch {
 	case a.calls >= a.frozen.Limits.MaxToolCalls:
+		a.overCalls = true
 		s.result = tool.Fail(tool.Skipped, fmt.Sprintf("maxToolCalls (%d) was reached", a.frozen.Limits.MaxToolCalls))
 		return s
 	case !known:
