@@ -57,7 +57,9 @@ type gate struct {
 	ledger *approval.Ledger
 	// waiting holds the receiver of each open question's answer, by key.
 	waiting map[string]workflow.Settable
-	board   board
+	// early holds answers to questions whose calls do not wait yet, because later calls are still being judged.
+	early map[string]answer
+	board board
 	// own is true in our agent's workflow; open is false in runs that began before the gate existed.
 	own, open bool
 	// named counts our own handler registrations by name.
@@ -77,7 +79,7 @@ func newGate(cfg *Config, own bool) *gate {
 		names = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
 	}
 	return &gate{cfg: cfg, own: own, names: names, ledger: approval.NewLedger(), waiting: map[string]workflow.Settable{},
-		named: map[string]bool{}}
+		early: map[string]answer{}, named: map[string]bool{}}
 }
 
 // registered reports whether name was registered before, and remembers it.
@@ -129,10 +131,13 @@ func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
 	if r.Always {
 		g.ledger.Ignore(workflow.Now(ctx), via, r.Key, "always is not available in this version; the answer is for this call alone")
 	}
-	if s, ok := g.waiting[r.Key]; ok {
-		delete(g.waiting, r.Key)
-		s.Set(answer{r, via}, nil)
+	s, ok := g.waiting[r.Key]
+	if !ok {
+		g.early[r.Key] = answer{r, via}
+		return
 	}
+	delete(g.waiting, r.Key)
+	s.Set(answer{r, via}, nil)
 }
 
 // register installs the query and the update. Both return at once.

@@ -255,8 +255,13 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 // await returns the first answer, or how the question ended without one.
 func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approval.How) {
 	f, s := workflow.NewFuture(ctx)
-	g.waiting[q.Key] = s
-	defer delete(g.waiting, q.Key)
+	if a, ok := g.early[q.Key]; ok {
+		delete(g.early, q.Key)
+		s.Set(a, nil)
+	} else {
+		g.waiting[q.Key] = s
+		defer delete(g.waiting, q.Key)
+	}
 	g.board.idle(ctx, g.ledger)
 	defer g.board.busy()
 
