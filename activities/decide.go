@@ -61,7 +61,7 @@ func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bo
 	if req.Subject.Profile == "" {
 		resp.Attributes = e.attributes(ctx)
 	}
-	return e.record(ctx, resp, chain, input)
+	return e.record(ctx, resp, chain, input, req.Room)
 }
 
 // judge runs stage 1 with the chain inside and the guards.
@@ -102,11 +102,14 @@ func (e *Engine) subjectTool(f protocol.ToolFacts) (info tool.Info, validate fun
 }
 
 func failedDecision(err error) permission.Decision {
-	return permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByDefault, Reason: err.Error()}
+	return permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByDefault, Reason: cut(err.Error(), mostError)}
 }
 
 // record makes a decision small enough for its marker: an oversized one would loop the workflow task.
-func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain *permission.Chain, input json.RawMessage) (protocol.DecideResponse, error) {
+func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain *permission.Chain, input json.RawMessage, room int) (protocol.DecideResponse, error) {
+	if room <= 0 || room > protocol.MaxDecision {
+		room = protocol.MaxDecision
+	}
 	d := &resp.Decision
 	final := input
 	if d.Modified {
@@ -128,27 +131,27 @@ func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain
 	switch {
 	case !d.Modified:
 		d.Input = nil
-	case size(d.Input) > protocol.InlineInput:
+	case size(d.Input) > min(protocol.InlineInput, room/2):
 		ref, err := e.cfg.Blobs.Put(ctx, d.Input)
 		if err != nil {
 			return resp, err
 		}
 		d.Input, resp.InputRef = nil, &ref
 	}
-	return shrink(resp), nil
+	return shrink(resp, room), nil
 }
 
 // shrink drops explanations until the decision fits, the rule last; the verdict and the digests always stay.
-func shrink(resp protocol.DecideResponse) protocol.DecideResponse {
+func shrink(resp protocol.DecideResponse, room int) protocol.DecideResponse {
 	d := &resp.Decision
-	const most = 4 << 10
+	most := min(4<<10, room/8)
 	if len(d.Reason) > most {
 		d.Reason = cut(d.Reason, most)
 	}
 	if len(d.Invalid) > 50 {
 		d.Invalid = d.Invalid[:50]
 	}
-	for size(resp) > protocol.MaxDecision {
+	for size(resp) > room {
 		switch {
 		case len(d.Segments) > 0:
 			d.Segments = nil
@@ -267,10 +270,13 @@ func (e *Engine) asked(ctx context.Context, req protocol.AdmitRequest) (json.Raw
 	return req.Question.Input, nil
 }
 
+// mostEdit bounds an edit that stays in history: answers to every call of a turn may be admitted in one task.
+const mostEdit = 8 << 10
+
 func (e *Engine) keepEdit(ctx context.Context, resp protocol.AdmitResponse, input json.RawMessage, edited bool) (protocol.AdmitResponse, error) {
 	switch {
 	case !edited:
-	case len(input) <= protocol.InlineInput:
+	case size(input) <= mostEdit:
 		resp.Input = input
 	default:
 		ref, err := e.cfg.Blobs.Put(ctx, input)

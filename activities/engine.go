@@ -208,6 +208,10 @@ func engineFrom(ctx context.Context) (*Engine, error) {
 	return nil, errNoEngine
 }
 
+// mostError bounds the text of a failure, which may quote what a model or its provider sent: one that the server
+// refuses would be tried for ever.
+const mostError = 4 << 10
+
 // wire turns an error into one whose type survives the way to the workflow and says whether trying again can help.
 func wire(err error) error {
 	if err == nil {
@@ -217,17 +221,18 @@ func wire(err error) error {
 	var gone *worktree.GoneError
 	var needs *worktree.NeedsGitError
 	var m *model.Error
+	msg := cut(err.Error(), mostError)
 	switch {
 	case errors.As(err, &app):
 		return err
 	case fault.IsConfig(err), errors.As(err, &needs):
-		return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorConfig, nil)
+		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorConfig, nil)
 	case errors.As(err, &gone):
-		return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorGone, nil)
+		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorGone, nil)
 	case errors.As(err, &m) && !m.Retry:
-		return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorModel, nil)
+		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorModel, nil)
 	case errors.As(err, &m):
-		return temporal.NewApplicationErrorWithOptions(err.Error(), protocol.ErrorModel+".retry",
+		return temporal.NewApplicationErrorWithOptions(msg, protocol.ErrorModel+".retry",
 			temporal.ApplicationErrorOptions{NextRetryDelay: m.After})
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -64,7 +65,7 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 func sane(r model.Response) model.Response {
 	r.Calls = slices.Clone(r.Calls)
 	for i, c := range r.Calls {
-		if len(c.Input) > 0 && !(json.Valid(c.Input) && utf8.Valid(c.Input)) {
+		if len(c.Input) > 0 && !(json.Valid(c.Input) && utf8.Valid(c.Input) && !deep(c.Input)) {
 			c.Raw, c.Input = c.Raw+string(c.Input), nil
 		}
 		c.Raw = strings.ToValidUTF8(c.Raw, "\ufffd")
@@ -74,6 +75,13 @@ func sane(r model.Response) model.Response {
 		r.Opaque = nil
 	}
 	return r
+}
+
+// deep reports arguments that no canonical form takes. Near encoding/json's own limit they could be stored and never
+// read again.
+func deep(raw json.RawMessage) bool {
+	_, err := canonjson.Canonical(raw)
+	return errors.Is(err, canonjson.ErrTooDeep)
 }
 
 // ask tries the models in order and returns the first answer. If all fail, the error says whether trying again
@@ -214,7 +222,8 @@ func (e *Engine) keep(ctx context.Context, req protocol.GenerateRequest, added [
 // shown in part, so that the model is told.
 func (e *Engine) requested(ctx context.Context, c model.ToolCall, total *int) (protocol.Requested, error) {
 	const mostName, mostRaw = 200, 1 << 10
-	r := protocol.Requested{ModelID: c.ID, Name: cut(c.Name, mostName)}
+	// The transcript has the whole id and name; these are for people.
+	r := protocol.Requested{ModelID: cut(c.ID, mostName), Name: cut(c.Name, mostName)}
 	if c.Raw != "" || len(c.Input) == 0 {
 		r.Raw = cut(c.Raw+string(c.Input), mostRaw)
 		return r, nil

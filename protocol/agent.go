@@ -32,6 +32,9 @@ const MaxPrompt = 1 << 20
 // on to its activities, and what the server refuses there would be tried for ever.
 const MaxInput = 3 << 19
 
+// MaxName is the largest agent type, label or key in bytes: they go with every call.
+const MaxName = 256
+
 // AgentInput starts an agent.
 type AgentInput struct {
 	Prompt string `json:"prompt"`
@@ -140,6 +143,10 @@ func (in AgentInput) Validate() error {
 	} else if len(raw) > MaxInput {
 		return fault.Configf("input", "has %s as JSON, at most %s fit; put long material into a file that the agent reads",
 			mib(len(raw)), mib(MaxInput))
+	}
+	if len(in.AgentType) > MaxName || len(in.Label) > MaxName || len(in.Key) > MaxName {
+		return fault.Configf("agentType, label, key", "have %d, %d and %d bytes, at most %d fit in each",
+			len(in.AgentType), len(in.Label), len(in.Key), MaxName)
 	}
 	if in.Isolation != nil {
 		switch in.Isolation.Kind {

@@ -18,8 +18,9 @@ const (
 	InlineResult = 4 << 10
 	// InlineTurn bounds all inputs of one turn together.
 	InlineTurn = 256 << 10
-	// MaxDecision bounds the recorded answer of decide.
-	MaxDecision = 64 << 10
+	// MaxDecision bounds the recorded answer of decide, MaxDecisions those of one turn together.
+	MaxDecision  = 64 << 10
+	MaxDecisions = 1 << 20
 	// InlineText bounds the text of a turn and the output of an agent.
 	InlineText = 16 << 10
 	// MaxCallsPerTurn bounds the calls of one turn that are looked at; the rest is skipped.
@@ -168,6 +169,8 @@ type DecideRequest struct {
 	// Input or InputRef is what the call asks for.
 	Input    json.RawMessage `json:"input,omitempty"`
 	InputRef *blob.Ref       `json:"inputRef,omitempty"`
+	// Room bounds the recorded answer in bytes, below MaxDecision, when many calls are decided in one workflow task.
+	Room int `json:"room,omitempty"`
 }
 
 // DecideResponse is the recorded decision: it says everything that history must show about a call before it runs.

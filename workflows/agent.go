@@ -81,12 +81,15 @@ var (
 	errWallClock = errors.New("the wall-clock limit was reached")
 )
 
+// mostError bounds the text of a failure, which may quote what was sent: one that the server refuses is tried for ever.
+const mostError = 4 << 10
+
 func configError(err error) error {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
-		return temporal.NewNonRetryableApplicationError(app.Message(), app.Type(), nil)
+		return temporal.NewNonRetryableApplicationError(short(app.Message(), mostError), app.Type(), nil)
 	}
-	return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorConfig, nil)
+	return temporal.NewNonRetryableApplicationError(short(err.Error(), mostError), protocol.ErrorConfig, nil)
 }
 
 // control is for activities that only read and may be tried for as long as it takes: a lost worker makes the

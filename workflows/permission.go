@@ -63,6 +63,10 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if err := g.register(ctx); err != nil {
 		return nil, temporal.NewNonRetryableApplicationError("register approval handlers", protocol.ErrorConfig, err)
 	}
+	if g.own && len(in.Args) == 0 {
+		// Called without its argument, an agent would panic in every task for ever.
+		in.Args = []any{protocol.AgentInput{}}
+	}
 	res, err := i.Next.ExecuteWorkflow(ctx, in)
 	why := "the workflow ended"
 	if workflow.IsContinueAsNewError(err) {

@@ -56,7 +56,7 @@ func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model
 	steps := make([]*step, len(t.Calls))
 	futures := make([]workflow.Future, len(t.Calls))
 	for i, c := range t.Calls {
-		steps[i] = a.step(ctx, fmt.Sprintf("t%d.%d", a.turns, i+1), c)
+		steps[i] = a.step(ctx, fmt.Sprintf("t%d.%d", a.turns, i+1), c, protocol.MaxDecisions/len(t.Calls))
 		if steps[i].state != stepDone {
 			futures[i] = a.gate.judge(ctx, steps[i].req)
 		}
@@ -87,7 +87,7 @@ func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model
 }
 
 // step prepares one call; calls that cannot be judged are done at once.
-func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested) *step {
+func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested, room int) *step {
 	s := &step{asked: c, state: stepDone}
 	s.call = tool.Call{ID: id, Name: c.Name}
 	facts, known := a.facts[c.Name]
@@ -109,7 +109,7 @@ func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested) *ste
 	a.calls++
 	s.state, s.facts = stepJudged, facts
 	s.req = protocol.DecideRequest{CallID: id, Tool: facts, Subject: a.subject(ctx), Guards: a.frozen.Guards,
-		Store: a.frozen.Store, Input: c.Input, InputRef: c.InputRef}
+		Store: a.frozen.Store, Input: c.Input, InputRef: c.InputRef, Room: room}
 	return s
 }
 
