@@ -2,7 +2,9 @@ package workflows
 
 import (
 	"encoding/json"
+	"fmt"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/tool"
 )
@@ -56,4 +58,29 @@ func shorten(r tool.Result) tool.Result {
 	}
 	r.Failure = &f
 	return r
+}
+
+// mostList is how many bytes the answer to the approvals query may weigh: one that the server refuses would leave
+// people blind to everything that waits.
+const mostList = 1 << 20
+
+// fitList drops what is old, what explains, and at last the arguments of questions, and says so.
+func fitList(l approval.List) approval.List {
+	const recent = 20
+	if weight(l) <= mostList {
+		return l
+	}
+	l.Closed = l.Closed[max(0, len(l.Closed)-recent):]
+	l.Ignored = l.Ignored[max(0, len(l.Ignored)-recent):]
+	total := 0
+	for i := range l.Pending {
+		q := &l.Pending[i]
+		q.Rule, q.Segments, q.Why = nil, nil, short(q.Why, 200)
+		n := weight(q.Input)
+		if total += n; total > mostList/2 {
+			total -= n
+			q.Input = json.RawMessage(fmt.Sprintf(`"the arguments have %d bytes; answer other questions first to see them"`, len(q.Input)))
+		}
+	}
+	return l
 }

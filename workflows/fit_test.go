@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -47,4 +48,21 @@ func TestFitLeavesValues(t *testing.T) {
 	for _, r := range results {
 		require.Equal(t, value, r.Result.Value)
 	}
+}
+
+// Whatever waits, the query can be answered and names every question.
+func TestFitList(t *testing.T) {
+	few := approval.List{Pending: []approval.Approval{{Key: "a-1", Input: json.RawMessage(`{"x":1}`)}}}
+	require.Equal(t, few, fitList(few))
+
+	var many approval.List
+	for range 500 {
+		many.Pending = append(many.Pending, approval.Approval{Key: "a-1", Input: json.RawMessage(`"` + strings.Repeat("<", 30<<10) + `"`), Why: strings.Repeat("w", 4<<10)})
+		many.Closed = append(many.Closed, approval.Closed{Key: "b-1", Reason: strings.Repeat("<", 2000)})
+	}
+	got := fitList(many)
+	require.LessOrEqual(t, weight(got), 3<<19)
+	require.Len(t, got.Pending, 500)
+	require.Len(t, got.Pending[0].Input, 30<<10+2, "the first ones are whole")
+	require.Contains(t, string(got.Pending[499].Input), "30722 bytes")
 }

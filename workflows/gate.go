@@ -143,7 +143,7 @@ func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
 // register installs the query and the update. Both return at once.
 func (g *gate) register(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandler(ctx, g.names.query, func() (approval.List, error) {
-		return g.ledger.List(), nil
+		return fitList(g.ledger.List()), nil
 	}); err != nil {
 		return err
 	}
