@@ -30,7 +30,8 @@ type Enforce string
 // The modes of enforcement. The zero value is On.
 const (
 	Off Enforce = "off"
-	// Log lets the call run and reports what On would refuse: for the time in which old runs still close.
+	// Log lets the call run and reports what On would refuse: for the time in which old runs still close. A grant that
+	// has expired or is of a run before a reset refuses all the same.
 	Log Enforce = "log"
 	On  Enforce = "on"
 )

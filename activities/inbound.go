@@ -156,7 +156,11 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	place := protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID,
 		ActivityType: info.ActivityType.Name, ActivityID: info.ActivityID}
 	if err := e.cfg.Keys.Verify(g, place, inputDigest, time.Now()); err != nil {
-		return refuse(err.Error())
+		r := refuse(err.Error())
+		if late := new(protocol.GrantError); errors.As(err, &late) && late.Expired {
+			r.Failure.Reason = tool.ByExpiry
+		}
+		return r
 	}
 	switch {
 	case g.CallID != call.ID || !sameCall(info.ActivityID, call.ID):
@@ -313,6 +317,10 @@ func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityIn
 	}
 	// The typed arguments have lost their bytes here; what binds them is ActivityTaskScheduled itself.
 	if r := e.granted(ctx, call, "", facts.Repeatable()); r != nil {
+		if e.cfg.Enforce == Log && (r.Code == tool.EffectUnknown || r.Failure.Reason == tool.ByExpiry) {
+			// Log is for runs that are older than the gate. This one has a grant, and the grant says no.
+			return nil, denied(*r)
+		}
 		return i.enforce(ctx, in, call, r.Failure.Message)
 	}
 	input, err := json.Marshal(in.Args)

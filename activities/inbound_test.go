@@ -205,23 +205,27 @@ func TestGuardedActivities(t *testing.T) {
 		return "", temporal.NewApplicationError("no funds", "Funds")
 	}
 	grant := protocol.Keyring{}.Sign(protocol.Grant{CallID: callID, RunID: runID}, protocol.Place{})
+	late, other := grant, grant
+	late.Expires, other.RunID = 1, "another run"
 	for name, tc := range map[string]struct {
 		enforce activities.Enforce
 		fn      any
-		granted bool
+		grant   *protocol.Grant
 		typ     string
 	}{
-		"granted":              {activities.On, good, true, ""},
-		"its own error":        {activities.On, bad, true, "Funds"},
-		"no grant":             {activities.On, good, false, protocol.ErrorDenied},
-		"no grant, zero value": {"", good, false, protocol.ErrorDenied},
-		"no grant, log":        {activities.Log, good, false, ""},
-		"no grant, off":        {activities.Off, good, false, ""},
+		"granted":              {activities.On, good, &grant, ""},
+		"its own error":        {activities.On, bad, &grant, "Funds"},
+		"no grant":             {activities.On, good, nil, protocol.ErrorDenied},
+		"no grant, zero value": {"", good, nil, protocol.ErrorDenied},
+		"no grant, log":        {activities.Log, good, nil, ""},
+		"no grant, off":        {activities.Off, good, nil, ""},
+		"expired, log":         {activities.Log, good, &late, protocol.ErrorDenied},
+		"after a reset, log":   {activities.Log, good, &other, protocol.ErrorDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, activities.Config{Guarded: facts, Enforce: tc.enforce})
-			if tc.granted {
-				b.granted(grant)
+			if tc.grant != nil {
+				b.granted(*tc.grant)
 			}
 			var out string
 			err := b.call("pay", tc.fn, "x", &out)

@@ -102,7 +102,11 @@ func mac(secret, material []byte) string {
 }
 
 // GrantError says why a grant does not permit an activity.
-type GrantError struct{ Why string }
+type GrantError struct {
+	Why string
+	// Expired is set when the moment until which the call could start has passed.
+	Expired bool
+}
 
 func (e *GrantError) Error() string { return "grant refused: " + e.Why }
 
@@ -110,11 +114,11 @@ func (e *GrantError) Error() string { return "grant refused: " + e.Why }
 func (r Keyring) Verify(g Grant, p Place, inputDigest string, now time.Time) error {
 	switch {
 	case g.Version != GrantVersion:
-		return &GrantError{fmt.Sprintf("version %d is unknown", g.Version)}
+		return &GrantError{Why: fmt.Sprintf("version %d is unknown", g.Version)}
 	case g.Expires != 0 && now.Unix() > g.Expires:
-		return &GrantError{"it has expired"}
+		return &GrantError{Why: "it has expired", Expired: true}
 	case inputDigest != "" && g.InputDigest != inputDigest:
-		return &GrantError{"it is for other arguments"}
+		return &GrantError{Why: "it is for other arguments"}
 	}
 	if r.Empty() {
 		return nil
@@ -126,10 +130,10 @@ func (r Keyring) Verify(g Grant, p Place, inputDigest string, now time.Time) err
 		if hmac.Equal([]byte(mac(k.Secret, g.material(p))), []byte(g.MAC)) {
 			return nil
 		}
-		return &GrantError{"its signature does not match"}
+		return &GrantError{Why: "its signature does not match"}
 	}
 	if g.MAC == "" {
-		return &GrantError{"it is not signed"}
+		return &GrantError{Why: "it is not signed"}
 	}
-	return &GrantError{fmt.Sprintf("its key %q is not known here", g.KeyID)}
+	return &GrantError{Why: fmt.Sprintf("its key %q is not known here", g.KeyID)}
 }
