@@ -27,7 +27,7 @@ func (g *gate) guard(ctx workflow.Context, facts protocol.ToolFacts, activityTyp
 	opts := workflow.GetActivityOptions(ctx)
 	g.nextCall++
 	if opts.ActivityID == "" {
-		opts.ActivityID = fmt.Sprintf("assent-%d", g.nextCall)
+		opts.ActivityID = fmt.Sprintf("%s%d", ownIDs, g.nextCall)
 	}
 	req := protocol.DecideRequest{CallID: opts.ActivityID, Tool: facts, Input: input,
 		Subject: protocol.Subject{Agent: tool.Agent{Type: workflow.GetInfo(ctx).WorkflowType.Name}}}

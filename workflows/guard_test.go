@@ -349,3 +349,18 @@ func TestGuardRefusesWhatItCannotRead(t *testing.T) {
 	require.ErrorContains(t, err, "is not JSON")
 	require.Empty(t, b.paid)
 }
+
+// An activity id of the team's own that the gate could give to a call would fail the workflow task for ever.
+func TestGuardReservesItsActivityIDs(t *testing.T) {
+	b := newTeams(t, permission.Layer{})
+	err := b.run(func(ctx workflow.Context) error {
+		taken := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, ActivityID: "assent-1"})
+		free := workflow.ExecuteActivity(taken, "free")
+		if err := pay(ctx); err != nil {
+			return err
+		}
+		return free.Get(ctx, nil)
+	})
+	require.ErrorContains(t, err, "reserved")
+	require.Equal(t, []payment{{"bob", 5}}, b.paid)
+}

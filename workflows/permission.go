@@ -102,6 +102,9 @@ type outbound struct {
 	gate *gate
 }
 
+// ownIDs starts the activity ids that the gate gives to calls without one.
+const ownIDs = "assent-"
+
 type permitKey struct{}
 
 // ExecuteActivity is the one way to a tool. A context with a permit carries its grant to the worker; a guarded
@@ -118,6 +121,10 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, ar
 			return failed(ctx, ungated(activityType))
 		}
 		return o.Next.ExecuteActivity(ctx, activityType, args...)
+	}
+	if id := workflow.GetActivityOptions(ctx).ActivityID; o.gate.open && strings.HasPrefix(id, ownIDs) {
+		// Two activities of one id would fail the workflow task for ever.
+		return failed(ctx, temporal.NewNonRetryableApplicationError("activity id \""+id+"\" is reserved", protocol.ErrorConfig, nil))
 	}
 	facts, guarded := o.gate.cfg.Guarded[activityType]
 	if !guarded || !o.gate.open {
