@@ -78,6 +78,8 @@ var constructCases = []struct {
 	{"a &>/dev/null", Ask, None},
 	{"a >&f", Ask, None},
 	{"a >&-", Ask, None},
+	{"a >&'$(rm x)'", Ask, Ask},
+	{"a >&\"$X\"", Ask, Ask},
 	{"a 3>&1", Ask, None},
 	{"a >&3", Ask, None},
 	{"a > \"$X\"", Ask, None},

@@ -130,7 +130,7 @@ func (l *lexer) simple(s *syntax.Stmt, end syntax.Pos, words []word, in scope) {
 	stop := int(end.Offset())
 	for _, r := range s.Redirs {
 		start = min(start, int(r.Pos().Offset()))
-		if readApart(r, end) {
+		if readApart(l.src, r, end) {
 			seg.doubt("redirection that bash and dash read differently")
 		}
 		if r.Word != nil {

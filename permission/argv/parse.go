@@ -106,12 +106,13 @@ func comments(src string, file *syntax.File) (continued []int, misread *syntax.C
 	return continued, misread
 }
 
-// startsWord reports whether the byte at offset stands where a shell begins a word.
+// startsWord reports whether the byte at offset stands where a shell begins a word. After a closing parenthesis
+// it may, but there it may also go on with the word of an extended glob.
 func startsWord(src string, offset int) bool {
 	for offset >= 2 && src[offset-1] == '\n' && backslashes(src[:offset-1])%2 == 1 {
 		offset -= 2
 	}
-	return offset <= 0 || strings.IndexByte(" \t\n;&|()<>`", src[offset-1]) >= 0
+	return offset <= 0 || strings.IndexByte(" \t\n;&|(<>", src[offset-1]) >= 0
 }
 
 // backslashes counts the backslashes at the end of s.

@@ -56,9 +56,13 @@ func harmless(r *syntax.Redirect, target *word) bool {
 // readApart reports whether bash, dash and the parser find other words in a command, whose words end at end: a
 // descriptor over 9 is an argument for dash, what follows &> is a command of its own there, and for bash >& -f
 // closes a descriptor and has an argument f.
-func readApart(r *syntax.Redirect, end syntax.Pos) bool {
+func readApart(src string, r *syntax.Redirect, end syntax.Pos) bool {
 	if r.Op == syntax.DplIn || r.Op == syntax.DplOut {
 		if lit, ok := r.Word.Parts[0].(*syntax.Lit); ok && strings.HasPrefix(lit.Value, "-") && r.Word.Lit() != "-" {
+			return true
+		}
+		// Bash expands the word of >& twice, so that a quoted $(…) or one out of a variable runs.
+		if target := evalWord(src, r.Word); target.dyn || strings.ContainsAny(target.text, "$`") {
 			return true
 		}
 	}
