@@ -314,7 +314,7 @@ func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) 
 // explain shows the message of a failure without the SDK's wrapping. Our own errors say more than their cause.
 func explain(err error) string {
 	var app *temporal.ApplicationError
-	switch err.(type) {
+	switch err.(type) { //errorlint:ignore the outermost one: our own errors say more than what they wrap
 	case *temporal.ActivityError, *temporal.ApplicationError:
 		if errors.As(err, &app) {
 			return short(app.Message(), 2000)
