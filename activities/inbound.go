@@ -78,9 +78,13 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	if drift != "" {
 		return tool.Fail(tool.ContractDrift, drift), nil
 	}
+	if err := e.sameStore(call.Store); err != nil {
+		return tool.Fail(tool.ContractDrift, explain(err)), nil
+	}
 	input, err := e.load(ctx, call.Input, call.InputRef)
 	if err != nil {
-		return nil, err
+		// Nothing has run: another worker, or this one a little later, may read them.
+		return tool.Fail(tool.ContractDrift, "this worker cannot read the arguments: "+cut(err.Error(), 500)), nil
 	}
 	sum, err := digest(input)
 	if err != nil {
@@ -103,6 +107,15 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 		return tool.Fail(tool.ToolError, "the tool did not return a result")
 	})
 	return e.settle(ctx, res)
+}
+
+// explain is the message of an error without the SDK's wrapping.
+func explain(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Message()
+	}
+	return err.Error()
 }
 
 // callArg reads the one argument of a tool activity: a tool.Call, or its raw payload in the dynamic activity.

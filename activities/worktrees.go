@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/worktree"
 )
@@ -24,7 +26,10 @@ func (e *Engine) AcquireWorktree(ctx context.Context, req protocol.AcquireReques
 		return worktree.Lease{}, wire(errNoWorktrees)
 	}
 	defer heartbeats(ctx)()
-	lease, err := e.cfg.Worktrees.Acquire(ctx, req.Identity, req.Resolved)
+	id := req.Identity
+	// The run as the server names it: workflow code cannot tell it from the run before a reset.
+	id.WorkflowID += "/" + activity.GetInfo(ctx).WorkflowExecution.RunID
+	lease, err := e.cfg.Worktrees.Acquire(ctx, id, req.Resolved)
 	return lease, wire(err)
 }
 

@@ -31,6 +31,8 @@ type Call struct {
 	Lease json.RawMessage `json:"lease,omitempty"`
 	// Approved says how an asked call was approved; nil for calls nobody was asked about.
 	Approved *Approved `json:"approved,omitempty"`
+	// Store names the blob store of the agent; a worker with another one returns drift and runs nothing.
+	Store string `json:"store,omitempty"`
 	// Guards names the guards that must be mounted on the worker that runs the call.
 	Guards []string `json:"guards,omitempty"`
 	// Modified is true when Input is not what the model sent.

@@ -146,7 +146,27 @@ func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
 		s.WriteString("Nothing waits for an answer.\n\n")
 	}
 	closedList(&s, list)
-	workflow.SetCurrentDetails(ctx, s.String())
+	workflow.SetCurrentDetails(ctx, beside(workflow.GetCurrentDetails(ctx), s.String()))
+}
+
+// What is between these is ours; the rest of a workflow's details is its own.
+const (
+	detailsBegin = "<!-- assent -->\n"
+	detailsEnd   = "<!-- /assent -->\n"
+)
+
+// beside puts ours into details in place of what we wrote before, or at their end.
+func beside(details, ours string) string {
+	ours = detailsBegin + ours + detailsEnd
+	head, rest, found := strings.Cut(details, detailsBegin)
+	if !found {
+		if details != "" && !strings.HasSuffix(details, "\n") {
+			details += "\n\n"
+		}
+		return details + ours
+	}
+	_, tail, _ := strings.Cut(rest, detailsEnd)
+	return head + ours + tail
 }
 
 func pending(s *strings.Builder, q approval.Approval, workflowID, namespace, signal string) {

@@ -29,7 +29,8 @@ func (a *agent) acquire(ctx workflow.Context) error {
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	info := workflow.GetInfo(ctx)
-	id := worktree.Identity{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID + "/" + info.OriginalRunID, Attempt: a.restarts}
+	// The activity adds the run: after a reset this life must not meet the trees of the one before.
+	id := worktree.Identity{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, Attempt: a.restarts}
 	var lease worktree.Lease
 	err := workflow.ExecuteActivity(host(ctx, at.HostQueue, "acquire "+iso.Repo), protocol.ActivityAcquireWorktree,
 		protocol.AcquireRequest{Identity: id, Resolved: at.Resolved}).Get(ctx, &lease)

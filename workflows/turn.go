@@ -188,7 +188,7 @@ func (a *agent) callOf(s *step) tool.Call {
 	return tool.Call{
 		ID: s.call.ID, Name: s.call.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
 		IdempotencyKey: s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
-		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Guards: a.frozen.Guards, Modified: p.modified,
+		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 	}
 }
 

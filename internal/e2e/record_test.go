@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/activity"
@@ -76,13 +75,8 @@ turns:
 		run := w.c.GetWorkflow(context.Background(), w.id, "").GetRunID()
 		w.answer(w.pending(1)[0].Key, approval.Allow)
 		w.result()
-		for _, e := range w.history() {
-			// The task that put the question; the answer is delivered again and is void.
-			if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED {
-				w.reset(run, lastTaskBefore(w, e.EventId))
-				break
-			}
-		}
+		// The task that put the question; the answer is delivered again and is void.
+		w.reset(run, w.taskThatAsked())
 		w.settles("")
 		w.answer(w.pending(1)[0].Key, approval.Allow)
 		w.result()

@@ -201,3 +201,41 @@ func TestWorktreeRefusals(t *testing.T) {
 		})
 	}
 }
+
+// A run that is reset again and again begins in a fresh tree each time; it never meets the trees of runs before it.
+func TestWorktreeAgentIsResetAgainAndAgain(t *testing.T) {
+	repo := newRepo(t)
+	w := newWorld(t)
+	s := setup{Repo: repo, Root: filepath.Join(t.TempDir(), "trees"), Preset: permission.Standard, Keys: true, Script: `
+turns:
+  - calls: [{tool: shell, args: {command: "echo hi > hi.txt"}}]
+  - say: done
+`}
+	w.work(s)
+	run := w.start(protocol.AgentInput{}).GetRunID()
+	w.answer(w.pending(1)[0].Key, "allow")
+	require.Equal(t, protocol.OK, w.result().Status)
+	asked := w.taskThatAsked()
+	for range 5 {
+		run = w.reset(run, asked)
+		for !w.settles(run) {
+			w.answer(w.pending(1)[0].Key, "allow")
+		}
+		res := w.result()
+		require.Equal(t, protocol.OK, res.Status, res.Error)
+		require.Equal(t, 1, res.Restarts, "the tree of the run before is gone, the next one is fresh")
+		require.Equal(t, "hi.txt", res.Artifacts[0].Files[0].Path)
+	}
+	require.NotContains(t, gitRun(t, repo, "worktree", "list"), s.Root)
+}
+
+// taskThatAsked is the last workflow task before the first signal.
+func (w *world) taskThatAsked() int64 {
+	for _, e := range w.history() {
+		if e.GetWorkflowExecutionSignaledEventAttributes() != nil {
+			return lastTaskBefore(w, e.EventId)
+		}
+	}
+	w.t.Fatal("nobody answered")
+	return 0
+}
