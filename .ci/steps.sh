@@ -167,6 +167,6 @@ step_long_referee() {
   ASSENT_LONG=1 go test -race -count=1 -timeout 110m -p 1 $dirs
 }
 
-step_long_fuzz() { fuzz 5m; }
+step_long_fuzz() { fuzz 2m; }
 
 step_long_e2e() { ASSENT_LONG=1 go test -race -shuffle=on -count=10 -timeout 230m -p 1 ./internal/e2e/...; }
