@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -104,6 +105,9 @@ func (raw *rawFlags) decode(o *options) error {
 		if port < 0 || port > 65535 {
 			return fmt.Errorf("--%s %d: not a port", name, port)
 		}
+	}
+	if slices.Contains(o.namespaces, "") {
+		return errors.New("--namespace: is empty")
 	}
 	var err error
 	if o.attributes, err = keyed("search-attribute", raw.attributes, attributeType); err != nil {

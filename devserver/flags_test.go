@@ -63,6 +63,7 @@ func TestWrongFlags(t *testing.T) {
 		{"--dynamic-config-value a=1x", `more than one JSON value`},
 		{"--dynamic-config-value =1", `--dynamic-config-value "=1": not KEY=VALUE`},
 		{"--sqlite-pragma x", `--sqlite-pragma "x": not KEY=VALUE`},
+		{"--namespace=", `--namespace: is empty`},
 		{"--log-format xml", `--log-format "xml": one of text, json, pretty`},
 		{"--log-level loud", `--log-level "loud": one of debug, info, warn, error, never`},
 	} {
@@ -74,7 +75,7 @@ func TestWrongFlags(t *testing.T) {
 			assert.Equal(t, 2, run(context.Background(), strings.Fields(c.args), nil, &stdout, &stderr))
 			assert.Empty(t, stdout.String())
 			assert.Contains(t, stderr.String(), "error: ")
-			assert.Contains(t, stderr.String(), "usage: devserver")
+			assert.Contains(t, stderr.String(), "\nhint: see: devserver --help\n")
 		})
 	}
 }

@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	o, err := parseFlags(args)
 	switch {
 	case err != nil:
-		fmt.Fprintf(stderr, "error: %v\n\n%s", err, usage())
+		fmt.Fprintf(stderr, "error: %v\nhint: see: devserver --help\n", err)
 		return 2
 	case o.help:
 		fmt.Fprint(stdout, usage())

@@ -164,7 +164,11 @@ func (a *attendant) commandOutput(c follow.Call) bool {
 	}
 	a.printf("  %s  %s  %s\n", pad(string(tool.OK), a.style.green(string(tool.OK)), 5), a.style.bold(c.Tool),
 		a.style.dim(strings.TrimSpace(fmt.Sprintf("exit code %d  %s", out.ExitCode, took(c)))))
-	lines := paragraphs(strings.TrimSpace(out.Stdout+out.Stderr), protocol.InlineResult)
+	text := strings.TrimSpace(out.Stdout + out.Stderr)
+	if text == "" {
+		return true
+	}
+	lines := paragraphs(text, protocol.InlineResult)
 	for i, line := range lines {
 		if i == mostOutput {
 			a.printf("         %s\n", a.style.dim("… "+count(len(lines)-mostOutput, "more line")))

@@ -56,6 +56,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(workerproc.FlagError)
 	root.AddGroup(&cobra.Group{ID: groupAgents, Title: "Agents:"}, &cobra.Group{ID: groupApprovals, Title: "Approvals:"},
 		&cobra.Group{ID: groupPolicy, Title: "Policy:"})
+	root.SetHelpCommand(a.helpCommand())
 	worker := workerproc.Command("worker")
 	worker.Hidden = true
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.watchCommand(), a.showCommand(), a.listCommand(), a.patchCommand(),
@@ -79,4 +80,23 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		hint = "did you mean: starter " + near[0]
 	}
 	return exit.Usagef(hint, "unknown command %q", args[0])
+}
+
+// helpCommand is cobra's, but for a command that does not exist: that is an error here as everywhere.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return unknownCommand(cmd.Root(), rest)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
 }

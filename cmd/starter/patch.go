@@ -11,6 +11,7 @@ import (
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
 	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/internal/workerproc"
@@ -38,12 +39,14 @@ The bytes come from the blob store of the worker, which must be reachable from h
 	flags.StringVar(&f.to, "to", "", "write to this file instead of standard output")
 	flags.StringVar(&f.config, "config", "", "the worker's configuration file, for its blob store")
 	flags.StringVar(&f.blobs, "blobs", "", "folder of the blob store")
-	cmd.MarkFlagsMutuallyExclusive("config", "blobs")
 	a.serverFlags(cmd)
 	return cmd
 }
 
 func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
+	if f.config != "" && f.blobs != "" {
+		return exit.Usagef("see: starter patch --help", "--config and --blobs exclude each other")
+	}
 	dir, err := blobsDir(f)
 	if err != nil {
 		return err
@@ -57,7 +60,7 @@ func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
 	if err != nil {
 		return err
 	}
-	art, err := patchOf(v)
+	art, err := patchOf(s, v)
 	if err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
 }
 
 // patchOf is the patch of an agent, which exists once its worktree was collected.
-func patchOf(v *view) (protocol.Artifact, error) {
+func patchOf(s *connect.Server, v *view) (protocol.Artifact, error) {
 	for _, art := range v.artifacts() {
 		if art.Kind == protocol.ArtifactPatch {
 			return art, nil
@@ -91,11 +94,11 @@ func patchOf(v *view) (protocol.Artifact, error) {
 	}
 	switch {
 	case v.end == nil:
-		return protocol.Artifact{}, exit.Failf("wait for it with: starter watch "+shellQuote(v.id), "agent %q has no patch yet: it is still at work", v.id)
+		return protocol.Artifact{}, exit.Failf("wait for it with: "+again(s, "watch", v.id), "agent %q has no patch yet: it is still at work", v.id)
 	case v.isolation() != "worktree":
 		return protocol.Artifact{}, exit.Failf("", "agent %q made no patch: it did not run in a worktree", v.id)
 	}
-	return protocol.Artifact{}, exit.Failf("see: starter show "+shellQuote(v.id), "agent %q ended without a patch", v.id)
+	return protocol.Artifact{}, exit.Failf("see: "+again(s, "show", v.id), "agent %q ended without a patch", v.id)
 }
 
 // blobsDir is the folder that the flags mean, or the worker's default.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
@@ -101,10 +103,16 @@ func (a *app) agentInput(f runFlags) (protocol.AgentInput, error) {
 		return in, exit.Usagef(hint, "--task or --task-file is missing")
 	case f.ref != "" && f.repo == "":
 		return in, exit.Usagef(hint, "--ref needs --repo")
+	case strings.ContainsFunc(f.id, func(r rune) bool { return r < ' ' || r > '~' }):
+		// gRPC carries the ID in a header, too.
+		return in, exit.Usagef(hint, "--id %+q: only printable ASCII characters can be in an ID", f.id)
 	}
 	task, err := a.taskText(f)
 	if err != nil {
 		return in, err
+	}
+	if !utf8.ValidString(task) {
+		return in, exit.Usagef("put binary material into a file that the agent reads", "the task is not UTF-8 text")
 	}
 	in = protocol.AgentInput{Prompt: task, AgentType: f.profile, Label: f.label, Models: f.models}
 	if f.repo != "" {
@@ -113,12 +121,12 @@ func (a *app) agentInput(f runFlags) (protocol.AgentInput, error) {
 	return in, in.Validate()
 }
 
-// taskText reads the task. One byte more than fits is enough to say that it does not.
+// taskText reads the task. One byte more than fits is enough to say that it does not: not every file knows its size.
 func (a *app) taskText(f runFlags) (string, error) {
 	if f.taskFile == "" {
 		return f.task, nil
 	}
-	from := a.in
+	from, name := a.in, "standard input"
 	if f.taskFile != "-" {
 		file, err := os.Open(f.taskFile)
 		if err != nil {
@@ -129,11 +137,15 @@ func (a *app) taskText(f runFlags) (string, error) {
 			return "", fault.Configf("prompt", "%s has %.1f MiB, at most %.1f MiB fit; put long material into a file that the agent reads",
 				f.taskFile, float64(info.Size())/(1<<20), float64(protocol.MaxPrompt)/(1<<20))
 		}
-		from = file
+		from, name = file, f.taskFile
 	}
 	data, err := io.ReadAll(io.LimitReader(from, protocol.MaxPrompt+1))
 	if err != nil {
-		return "", fmt.Errorf("read task: %w", err)
+		return "", &exit.Error{Code: exit.Usage, Err: fmt.Errorf("read task: %w", err)}
+	}
+	if len(data) > protocol.MaxPrompt {
+		return "", fault.Configf("prompt", "%s has more than %.1f MiB; put long material into a file that the agent reads",
+			name, float64(protocol.MaxPrompt)/(1<<20))
 	}
 	return string(data), nil
 }

@@ -128,7 +128,7 @@ func checkModel(name string) error {
 // write makes the folder, and looks at the repository through the driver that the worker will use.
 func (d *Demo) write(ctx context.Context, p Plan, script []byte) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of a demo: %w", err)
+		return exit.Failf("set HOME or XDG_STATE_HOME to a folder that can be written", "make the folder of a demo: %w", err)
 	}
 	var err error
 	if d.Sample {

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"runtime"
 	"time"
+
+	"github.com/assent-dev/assent/internal/exit"
 )
 
 // The files of a demo's folder.
@@ -177,7 +179,7 @@ func Home() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("no folder for demos: %w", err)
+		return "", exit.Failf("set HOME or XDG_STATE_HOME to a folder that can be written", "no folder for demos: %w", err)
 	}
 	switch runtime.GOOS {
 	case "darwin":

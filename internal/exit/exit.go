@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/fault"
 )
 
@@ -93,13 +94,13 @@ func Report(w io.Writer, err error) int {
 	if errors.As(err, &e) && e.Err == nil {
 		return e.Code
 	}
-	fmt.Fprintf(w, "error: %s\n", indent(err.Error()))
+	fmt.Fprintf(w, "error: %s\n", indent(visible(err.Error())))
 	var c *fault.ConfigError
 	if errors.As(err, &c) && c.Excerpt != "" {
-		fmt.Fprintln(w, strings.TrimRight(c.Excerpt, "\n"))
+		fmt.Fprintln(w, clip(visible(strings.TrimRight(c.Excerpt, "\n"))))
 	}
 	if e != nil && e.Hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", indent(e.Hint))
+		fmt.Fprintf(w, "hint: %s\n", indent(visible(e.Hint)))
 	}
 	return CodeOf(err)
 }
@@ -107,4 +108,35 @@ func Report(w io.Writer, err error) int {
 // indent keeps the further lines of a message from looking like messages of their own.
 func indent(s string) string {
 	return strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
+}
+
+// visible writes what could move the cursor or hide as an escape: messages quote files and addresses as they are.
+func visible(s string) string {
+	shown := func(r rune) bool { return r == '\n' || r == '\t' || approval.Visible(r) }
+	if strings.IndexFunc(s, func(r rune) bool { return !shown(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if shown(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// mostColumns is more than a line that a person wrote has.
+const mostColumns = 160
+
+// clip shortens the lines of an excerpt: a file that is not text may be one line.
+func clip(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > mostColumns {
+			lines[i] = string(runes[:mostColumns]) + "…"
+		}
+	}
+	return strings.Join(lines, "\n")
 }

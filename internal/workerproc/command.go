@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,5 +67,8 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 // FlagError makes a usage error of what is wrong with the flags.
 func FlagError(cmd *cobra.Command, err error) error {
+	if what, _, ok := strings.Cut(err.Error(), ": strconv."); ok {
+		err = errors.New(what) // how Go parses numbers helps nobody
+	}
 	return &exit.Error{Code: exit.Usage, Err: err, Hint: "see: " + cmd.CommandPath() + " --help"}
 }

@@ -2,6 +2,7 @@ package workerproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/model/scripted"
@@ -68,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	}
 	cfg, trees, err := assemble(f, log)
 	if err != nil {
-		return nil, err
+		return nil, inFile(o.Config, err)
 	}
 	s := o.Connect
 	s.FileAddress, s.FileNamespace, s.Log = f.Worker.Address, f.Worker.Namespace, log
@@ -80,9 +82,17 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		fatal: make(chan error, 1)}
 	if err := p.start(cfg); err != nil {
 		server.Close()
-		return nil, err
+		return nil, inFile(o.Config, err)
 	}
 	return p, nil
+}
+
+// inFile says in which file a key is that was found wrong after reading.
+func inFile(file string, err error) error {
+	if c := (*fault.ConfigError)(nil); errors.As(err, &c) && c.File == "" {
+		c.File = file
+	}
+	return err
 }
 
 func queue(flag string, f *config.File) string {
