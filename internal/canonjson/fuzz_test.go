@@ -81,6 +81,10 @@ func same(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:
 		n, ok := b.(json.Number)
+		if zero(string(a)) {
+			// Whatever its exponent, which may be beyond what big.Rat reads.
+			return ok && zero(string(n))
+		}
 		x, okX := new(big.Rat).SetString(string(a))
 		y, okY := new(big.Rat).SetString(string(n))
 		return ok && okX && okY && x.Cmp(y) == 0
@@ -108,4 +112,10 @@ func same(a, b any) bool {
 		return true
 	}
 	return reflect.DeepEqual(a, b)
+}
+
+// zero reports whether a number's digits before the exponent are all 0.
+func zero(number string) bool {
+	mantissa, _, _ := strings.Cut(strings.ToLower(number), "e")
+	return !strings.ContainsAny(mantissa, "123456789")
 }
