@@ -44,6 +44,9 @@ func lexNested(command string, depth int) (c Command) {
 		return unread(command, tooDeep)
 	}
 	c = Command{segments: l.segments, broken: l.broken}
+	if c.broken == "" && backslashes(command)%2 == 1 {
+		c.broken = "backslash at the end" // text that goes on; what bash makes of it depends on what stands before
+	}
 	if len(c.segments) == 0 && c.broken == "" {
 		c.broken = "no command"
 	}

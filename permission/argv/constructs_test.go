@@ -18,7 +18,9 @@ var constructCases = []struct {
 	{"a; rm x", Allow, Deny},
 	{"'a' \"b\"\\c \\\n d", Allow, None},
 	{"r\\\nm x", Allow, Deny},
-	{"a \\", Allow, None},
+	{"a \\", Ask, Ask},
+	{"rm x \\", Ask, Deny},
+	{"a \\\\", Allow, None},
 
 	{"a $(rm x)", Ask, Ask},
 	{"rm $(a)", Ask, Ask},
