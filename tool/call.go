@@ -19,7 +19,8 @@ type Call struct {
 	InputRef *blob.Ref `json:"inputRef,omitempty"`
 	// ContractHash is the frozen contract; a worker whose tool differs returns drift and runs nothing.
 	ContractHash string `json:"contractHash"`
-	// IdempotencyKey is the same for every attempt of this call; it holds the digest of the arguments.
+	// IdempotencyKey is the same for every attempt of this call and for no other call anywhere: original run id, call
+	// id and the digest of the arguments.
 	IdempotencyKey string `json:"idempotencyKey"`
 	// Agent describes who calls; nil in workflows that are not agents.
 	Agent *Agent `json:"agent,omitempty"`

@@ -152,7 +152,7 @@ func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(s
 	// Waiting for a place ends with the run; dispatch then says so.
 	_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
 	s.state = stepRunning
-	s.result = a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue)
+	s.result = a.gate.dispatch(ctx, s.permit, a.callOf(ctx, s), a.env.queue)
 	if s.permit.modified {
 		s.result.FinalInput = s.permit.shown()
 	}
@@ -183,11 +183,12 @@ func mayRun(steps []*step, s *step) bool {
 func (s *step) concurrent() bool { return s.facts.Concurrent }
 
 // callOf is what travels to the worker.
-func (a *agent) callOf(s *step) tool.Call {
+func (a *agent) callOf(ctx workflow.Context, s *step) tool.Call {
 	p := s.permit
 	return tool.Call{
 		ID: s.call.ID, Name: s.call.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
-		IdempotencyKey: s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
+		// Unique among all runs of all workflows, and the same after a reset.
+		IdempotencyKey: workflow.GetInfo(ctx).OriginalRunID + "/" + s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 	}
 }

@@ -113,7 +113,7 @@ turns:
   - calls: [{tool: run, args: {text: d}}]
   - say: done
 `))
-	w.start(protocol.AgentInput{})
+	run := w.start(protocol.AgentInput{}).GetRunID()
 	w.answer(w.pending(1)[0].Key, approval.Allow)
 	require.Eventually(t, func() bool { l, err := w.list(); return err == nil && len(l.Closed) == 1 && len(l.Pending) == 1 }, patience, tick)
 	w.answer(w.pending(1)[0].Key, approval.Allow)
@@ -136,6 +136,8 @@ turns:
 			calls++
 			require.True(t, decided[a.GetActivityId()], "call %s has its decision first", a.GetActivityId())
 			require.NotNil(t, a.GetHeader().GetFields()[protocol.HeaderGrant])
+			require.Contains(t, string(a.GetInput().GetPayloads()[0].GetData()), `"idempotencyKey":"`+run+"/"+a.GetActivityId()+"-",
+				"no other run has this key")
 		}
 	}
 	require.Equal(t, 4, calls)
