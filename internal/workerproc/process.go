@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/assent-dev/assent/model/scripted"
 	"github.com/assent-dev/assent/protocol"
 	engine "github.com/assent-dev/assent/worker"
+	"github.com/assent-dev/assent/worktree"
 	"github.com/assent-dev/assent/worktree/git"
 )
 
@@ -43,6 +46,8 @@ type Process struct {
 	Queue, HostID string
 	// Profiles counts the profiles it serves.
 	Profiles int
+	// repos are the names of its repositories, sorted.
+	repos []string
 
 	worker worker.Worker
 	trees  *git.Driver
@@ -78,7 +83,8 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Server: server, Queue: queue(o.Queue, f), HostID: cfg.HostID, Profiles: len(f.Profiles), trees: trees, log: log,
+	p := &Process{Server: server, Queue: queue(o.Queue, f), HostID: cfg.HostID, Profiles: len(f.Profiles),
+		repos: slices.Sorted(maps.Keys(f.Worker.Worktrees.Repos)), trees: trees, log: log,
 		fatal: make(chan error, 1)}
 	if err := p.start(cfg); err != nil {
 		server.Close()
@@ -243,6 +249,16 @@ func (p *Process) ready(w io.Writer) {
 	fmt.Fprintf(w, "worker ready: queue %q, namespace %q, server %s, %d %s%s\n", p.Queue, p.Server.Namespace, p.Server.Address, p.Profiles, noun, host)
 }
 
+// doubts names the repositories that no agent could work on now. It stops nobody: a repository may be cloned later,
+// and until then an agent that asks for it is refused.
+func (p *Process) doubts(ctx context.Context, w io.Writer) {
+	for _, name := range p.repos {
+		if _, err := p.trees.Resolve(ctx, worktree.Isolation{Kind: worktree.Tree, Repo: name}); err != nil {
+			fmt.Fprintf(w, "warning: repository %q cannot be worked on now: %v\n", name, err)
+		}
+	}
+}
+
 // Run starts a worker, says on stdout that it is ready, and stops it when ctx ends, which is no error.
 func Run(ctx context.Context, o Options, stdout io.Writer) error {
 	p, err := Start(ctx, o)
@@ -251,6 +267,7 @@ func Run(ctx context.Context, o Options, stdout io.Writer) error {
 	}
 	defer p.Stop()
 	p.ready(stdout)
+	p.doubts(ctx, stdout)
 	select {
 	case <-ctx.Done():
 		return nil

@@ -1,13 +1,13 @@
 package workerproc_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,36 +108,61 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// line tells when the ready line is there.
+// line collects what a worker prints and tells when want is there.
 type line struct {
-	bytes.Buffer
+	mu    sync.Mutex
+	text  strings.Builder
+	want  string
+	once  sync.Once
 	ready chan struct{}
 }
 
 func (l *line) Write(p []byte) (int, error) {
-	n, err := l.Buffer.Write(p)
-	close(l.ready) // one line, one write
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := l.text.Write(p)
+	if strings.Contains(l.text.String(), l.want) {
+		l.once.Do(func() { close(l.ready) })
+	}
 	return n, err
 }
 
-func TestRunSaysThatItIsReadyAndStops(t *testing.T) {
+func (l *line) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// says runs a worker until it has printed want, stops it, and returns what it printed.
+func says(t *testing.T, config, queue, want string) string {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out := &line{ready: make(chan struct{})}
+	out := &line{want: want, ready: make(chan struct{})}
 	done := make(chan error, 1)
-	address := devservertest.Server(t).Address()
 	go func() {
-		done <- workerproc.Run(ctx, workerproc.Options{Config: write(t, minimal), Queue: "ready",
-			Connect: connect.Settings{Address: address, Alone: true}}, out)
+		done <- workerproc.Run(ctx, workerproc.Options{Config: write(t, config), Queue: queue,
+			Connect: connect.Settings{Address: devservertest.Server(t).Address(), Alone: true}}, out)
 	}()
 	select {
 	case <-out.ready:
 	case err := <-done:
 		require.Fail(t, "ended", "%v", err)
 	case <-time.After(time.Minute):
-		require.Fail(t, "not ready")
+		require.Fail(t, "not ready", out.String())
 	}
-	require.Equal(t, "worker ready: queue \"ready\", namespace \"default\", server "+address+", 1 profile\n", out.String())
 	cancel()
 	require.NoError(t, <-done)
+	return out.String()
+}
+
+func TestRunSaysThatItIsReadyAndStops(t *testing.T) {
+	require.Equal(t, "worker ready: queue \"ready\", namespace \"default\", server "+devservertest.Server(t).Address()+", 1 profile\n",
+		says(t, minimal, "ready", "\n"))
+}
+
+// A repository that is not there stops nobody, and is said.
+func TestARepositoryThatIsMissingIsSaid(t *testing.T) {
+	config := strings.Replace(minimal, "dir: .}", "dir: ., worktrees: {repos: {main: nowhere}, root: trees}}", 1)
+	says(t, config, "missing", `warning: repository "main" cannot be worked on now: `)
 }
