@@ -33,6 +33,8 @@ type board struct {
 	// active counts branches of the run that do not wait for an answer.
 	active int
 	agent  string
+	// blocks are the rendered questions by key: details are rewritten on every change, a question never changes.
+	blocks map[string]string
 }
 
 func (b *board) busy() { b.active++ }
@@ -135,13 +137,20 @@ func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
 		signal = protocol.GuardSignalApproval
 	}
 	const most = 20
+	blocks := map[string]string{}
 	for i, q := range list.Pending {
 		if i == most {
 			fmt.Fprintf(&s, "… and %d more; see the query.\n\n", len(list.Pending)-most)
 			break
 		}
-		pending(&s, q, info.WorkflowExecution.ID, info.Namespace, signal)
+		block, ok := b.blocks[q.Key]
+		if !ok {
+			block = pending(q, info.WorkflowExecution.ID, info.Namespace, signal)
+		}
+		blocks[q.Key] = block
+		s.WriteString(block)
 	}
+	b.blocks = blocks
 	if len(list.Pending) == 0 {
 		s.WriteString("Nothing waits for an answer.\n\n")
 	}
@@ -169,13 +178,15 @@ func beside(details, ours string) string {
 	return head + ours + tail
 }
 
-func pending(s *strings.Builder, q approval.Approval, workflowID, namespace, signal string) {
-	fmt.Fprintf(s, "### Approval needed: `%s`\n\n", plain(q.Key))
-	fmt.Fprintf(s, "**tool** `%s` · **agent** `%s` · **asked** %s", plain(q.Tool), plain(q.Agent), q.AskedAt.UTC().Format(time.RFC3339))
+// pending is the block of one question.
+func pending(q approval.Approval, workflowID, namespace, signal string) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "### Approval needed: `%s`\n\n", plain(q.Key))
+	fmt.Fprintf(&s, "**tool** `%s` · **agent** `%s` · **asked** %s", plain(q.Tool), plain(q.Agent), q.AskedAt.UTC().Format(time.RFC3339))
 	if q.Deadline != nil {
-		fmt.Fprintf(s, " · **deadline** %s", q.Deadline.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&s, " · **deadline** %s", q.Deadline.UTC().Format(time.RFC3339))
 	}
-	fmt.Fprintf(s, "\n\n**why** %s\n\n", fence(q.Why))
+	fmt.Fprintf(&s, "\n\n**why** %s\n\n", fence(q.Why))
 	s.WriteString(fence(approval.Show(q.Input, 4<<10)))
 	allow, _ := json.Marshal(map[string]string{"key": q.Key, "decision": "allow"})
 	deny, _ := json.Marshal(map[string]string{"key": q.Key, "decision": "deny", "reason": "…"})
@@ -184,6 +195,7 @@ func pending(s *strings.Builder, q approval.Approval, workflowID, namespace, sig
 	s.WriteString(fence(fmt.Sprintf("starter approve %s\ntemporal workflow signal -n %s -w %s --name %s --input '%s'\ntemporal workflow signal -n %s -w %s --name %s --input '%s'",
 		q.Key, shellQuote(namespace), id, signal, allow, shellQuote(namespace), id, signal, deny)))
 	s.WriteString("\n")
+	return s.String()
 }
 
 func closedList(s *strings.Builder, list approval.List) {

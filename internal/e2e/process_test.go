@@ -54,7 +54,7 @@ func serve() error {
 		return err
 	}
 	defer done()
-	w := sdkworker.New(c, s.Queue, sdkworker.Options{Plugins: []sdkworker.Plugin{p}})
+	w := sdkworker.New(c, s.Queue, options(p))
 	if err := w.Start(); err != nil {
 		return err
 	}

@@ -214,10 +214,15 @@ func (w *world) work(s setup) sdkworker.Worker {
 }
 
 func (w *world) workWith(p *worker.Plugin) sdkworker.Worker {
-	wk := sdkworker.New(w.c, w.queue, sdkworker.Options{Plugins: []sdkworker.Plugin{p}})
+	wk := sdkworker.New(w.c, w.queue, options(p))
 	require.NoError(w.t, wk.Start())
 	w.t.Cleanup(wk.Stop)
 	return wk
+}
+
+// options are those of every worker here. A real deadlock is still found; a machine that starves for a second is none.
+func options(p sdkworker.Plugin) sdkworker.Options {
+	return sdkworker.Options{Plugins: []sdkworker.Plugin{p}, DeadlockDetectionTimeout: 20 * time.Second}
 }
 
 func (w *world) start(in protocol.AgentInput) client.WorkflowRun {
