@@ -45,6 +45,9 @@ func (l *Ledger) issue(toolName, contentKey string) string {
 		n = min(n+keyHexStep, len(contentKey))
 		stem = toolName + "-" + contentKey[:n]
 	}
+	if l.issued[stem] == 0 {
+		l.order = append(l.order, stem)
+	}
 	l.stems[stem] = contentKey
 	l.issued[stem]++
 	if k := l.issued[stem]; k > 1 {

@@ -19,7 +19,9 @@ type Ledger struct {
 	ignored []Ignored
 	stems   map[string]string
 	issued  map[string]int
-	done    map[string]How
+	// order lists the stems in the order in which they were first issued.
+	order []string
+	done  map[string]How
 }
 
 // entry is an open question; answered is set between an accepted answer and its admission.

@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
@@ -287,7 +286,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 
 // result is what the agent returns; questions that are still open are closed first.
 func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) protocol.AgentResult {
-	a.gate.finish(ctx, approval.Abandoned, "the agent ended")
+	a.gate.finish(ctx, "the agent ended", protocol.StatusDone)
 	after, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	for _, f := range a.observing {

@@ -74,14 +74,17 @@ func (b *board) start(ctx workflow.Context, l *approval.Ledger, agent string) {
 	b.show(ctx, l, protocol.StatusRunning)
 }
 
-// done takes the signs down; nothing is written in runs that never put any up.
-func (b *board) done(ctx workflow.Context, l *approval.Ledger) {
+// end takes the signs down; nothing is written in runs that never put any up.
+func (b *board) end(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {
 	if b.status == "" && b.agent == "" {
 		return
 	}
 	b.details(ctx, l)
-	b.show(ctx, l, protocol.StatusDone)
+	b.show(ctx, l, status)
 }
+
+// resume is for a run that continues another: the server has copied its signs.
+func (b *board) resume(attributes bool) { b.status, b.attributes = protocol.StatusRunning, attributes }
 
 // show writes search attributes and memo if they would change.
 func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/converter"
@@ -22,8 +23,12 @@ type Config struct {
 	Keys protocol.Keyring
 	// Converter is the team's data converter; nil means the SDK's default.
 	Converter converter.DataConverter
-	// Guarded names activity types that are tools in workflows that are not agents.
+	// Guarded names activity types that are tools in workflows that are not agents, called in any way.
 	Guarded map[string]protocol.ToolFacts
+	// GuardedWorkflows names workflow types whose runs pass the gate before their first line.
+	GuardedWorkflows map[string]protocol.ToolFacts
+	// GuardedOperations names Nexus operations, as service/operation.
+	GuardedOperations map[string]protocol.ToolFacts
 	// Patience is how long a call waits for a worker that serves its frozen contract; zero means 10 minutes.
 	Patience time.Duration
 }
@@ -64,8 +69,10 @@ type gate struct {
 	own, open bool
 	// named counts our own handler registrations by name.
 	named map[string]bool
-	// nextCall numbers the guarded calls of a workflow that is not an agent.
+	// nextCall numbers the guarded calls of a workflow that is not an agent, through all its runs.
 	nextCall int
+	// passed says that this workflow type went through the gate in a run before this one.
+	passed bool
 }
 
 // handlers are the names under which a run can be asked and answered.
@@ -173,10 +180,21 @@ func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
 	return approval.Parse(raw.Payload().GetData())
 }
 
-// finish closes what is still open when a run ends and takes its signs down.
-func (g *gate) finish(ctx workflow.Context, how approval.How, why string) {
+// finish closes what is still open when a run ends and shows its last status.
+func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatus) {
 	for _, q := range g.ledger.Pending() {
-		g.ledger.Close(approval.Closed{Key: q.Key, How: how, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow})
+		g.ledger.Close(approval.Closed{Key: q.Key, How: approval.Abandoned, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow})
 	}
-	g.board.done(ctx, g.ledger)
+	g.board.end(ctx, g.ledger, status)
+}
+
+// leave is the end of a run. One that continues as new hands on what the next one has to know.
+func (g *gate) leave(ctx workflow.Context, err error) {
+	var next *workflow.ContinueAsNewError
+	if !errors.As(err, &next) || g.own {
+		g.finish(ctx, "the workflow ended", protocol.StatusDone)
+		return
+	}
+	g.finish(ctx, "the workflow continued as new", protocol.StatusRunning)
+	g.carry(ctx, next)
 }

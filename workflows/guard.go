@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,49 +15,130 @@ import (
 	"github.com/assent-dev/assent/tool"
 )
 
-// guard puts a call of a workflow that is not an agent through the gate. It returns at once, so that parallel
-// calls ask in parallel.
+// guard puts an activity of a workflow that is not an agent through the gate.
 func (g *gate) guard(ctx workflow.Context, facts protocol.ToolFacts, activityType string, args []any,
 	next func(workflow.Context, string, ...any) workflow.Future) workflow.Future {
 	// Encoded now: the caller could change its arguments while a person reads them.
-	frozen, input, err := g.snapshot(args)
+	shot, err := g.snapshot(args)
 	if err != nil {
-		return failed(ctx, temporal.NewNonRetryableApplicationError("encode arguments of "+activityType, protocol.ErrorDenied, err))
+		return failed(ctx, unreadable(activityType, err))
 	}
-	future, settable := workflow.NewFuture(ctx)
 	opts := workflow.GetActivityOptions(ctx)
-	g.nextCall++
-	if opts.ActivityID == "" {
-		opts.ActivityID = fmt.Sprintf("%s%d", ownIDs, g.nextCall)
+	if id := g.number(); opts.ActivityID == "" {
+		opts.ActivityID = id
 	}
-	req := protocol.DecideRequest{CallID: opts.ActivityID, Tool: facts, Input: input,
-		Subject: protocol.Subject{Agent: tool.Agent{Type: workflow.GetInfo(ctx).WorkflowType.Name}}}
-	workflow.GoNamed(ctx, "assent "+opts.ActivityID, func(ctx workflow.Context) {
-		p, refused := g.pass(ctx, req)
-		if refused == nil && p.modified {
-			r := tool.Fail(tool.Denied, "arguments of an existing activity cannot be changed")
-			refused = &r
-		}
-		if refused != nil {
-			settable.SetError(temporal.NewApplicationErrorWithOptions(refused.Failure.Message, protocol.ErrorDenied,
-				temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*refused}}))
-			return
-		}
-		p.place.ActivityID = opts.ActivityID
+	return g.later(ctx, g.request(ctx, opts.ActivityID, facts, shot), func(ctx workflow.Context, p *permit) (workflow.Future, error) {
 		if opts.Summary == "" {
 			opts.Summary = summary(p)
 		}
 		ctx = workflow.WithValue(workflow.WithActivityOptions(ctx, opts), permitKey{}, p)
 		if err := p.stamp(ctx, g.cfg.Keys, activityType); err != nil {
+			return nil, err
+		}
+		return next(ctx, activityType, shot.frozen()...), nil
+	})
+}
+
+// guardLocal does the same for a local activity. It takes its arguments as they are, so they must not have changed.
+func (g *gate) guardLocal(ctx workflow.Context, facts protocol.ToolFacts, activityType string, args []any,
+	next func(workflow.Context, string, ...any) workflow.Future) workflow.Future {
+	shot, err := g.snapshot(args)
+	if err != nil {
+		return failed(ctx, unreadable(activityType, err))
+	}
+	return g.later(ctx, g.request(ctx, g.number(), facts, shot), func(ctx workflow.Context, p *permit) (workflow.Future, error) {
+		if err := g.unchanged(shot, args); err != nil {
+			return nil, unreadable(activityType, err)
+		}
+		if opts := workflow.GetLocalActivityOptions(ctx); opts.Summary == "" {
+			opts.Summary = summary(p)
+			ctx = workflow.WithLocalActivityOptions(ctx, opts)
+		}
+		if err := p.stamp(ctx, g.cfg.Keys, activityType); err != nil {
+			return nil, err
+		}
+		return next(ctx, activityType, args...), nil
+	})
+}
+
+// operation judges a Nexus operation. It blocks its coroutine: the SDK's future of an operation cannot be made ahead.
+func (g *gate) operation(ctx workflow.Context, facts protocol.ToolFacts, name string, arg any) error {
+	shot, err := g.snapshot([]any{arg})
+	if err != nil {
+		return unreadable(name, err)
+	}
+	if _, err = g.permitted(ctx, g.request(ctx, g.number(), facts, shot)); err != nil {
+		return err
+	}
+	if err = g.unchanged(shot, []any{arg}); err != nil {
+		return unreadable(name, err)
+	}
+	return nil
+}
+
+// enter puts a run of a guarded workflow type through the gate before its first line, whoever started it. A run that
+// continues one that has passed goes on.
+func (g *gate) enter(ctx workflow.Context, args []any) error {
+	name := workflow.GetInfo(ctx).WorkflowType.Name
+	facts, guarded := g.cfg.GuardedWorkflows[name]
+	if !guarded || g.own || g.passed {
+		return nil
+	}
+	shot, err := g.snapshot(args)
+	if err != nil {
+		return unreadable(name, err)
+	}
+	_, err = g.permitted(ctx, g.request(ctx, g.number(), facts, shot))
+	g.passed = err == nil
+	return err
+}
+
+// number gives a call its id within the workflow.
+func (g *gate) number() string {
+	g.nextCall++
+	return fmt.Sprintf("%s%d", ownIDs, g.nextCall)
+}
+
+func (g *gate) request(ctx workflow.Context, id string, facts protocol.ToolFacts, shot snapshot) protocol.DecideRequest {
+	return protocol.DecideRequest{CallID: id, Tool: facts, Input: shot.input,
+		Subject: protocol.Subject{Agent: tool.Agent{Type: workflow.GetInfo(ctx).WorkflowType.Name}}}
+}
+
+// later runs a call when it may run. It returns at once, so that parallel calls ask in parallel.
+func (g *gate) later(ctx workflow.Context, req protocol.DecideRequest,
+	run func(workflow.Context, *permit) (workflow.Future, error)) workflow.Future {
+	future, settable := workflow.NewFuture(ctx)
+	workflow.GoNamed(ctx, "assent "+req.CallID, func(ctx workflow.Context) {
+		p, err := g.permitted(ctx, req)
+		if err != nil {
 			settable.SetError(err)
 			return
 		}
-		settable.Chain(next(ctx, activityType, frozen...))
+		f, err := run(ctx, p)
+		if err != nil {
+			settable.SetError(err)
+			return
+		}
+		settable.Chain(f)
 	})
 	return future
 }
 
-// pass takes one call through decision, question and answer.
+// permitted takes one call through decision, question and answer. Its error is an assent.Denied with the result.
+func (g *gate) permitted(ctx workflow.Context, req protocol.DecideRequest) (*permit, error) {
+	p, refused := g.pass(ctx, req)
+	if refused == nil && p.modified {
+		r := tool.Fail(tool.Denied, "arguments of a guarded call cannot be changed")
+		refused = &r
+	}
+	if refused != nil {
+		return nil, temporal.NewApplicationErrorWithOptions(refused.Failure.Message, protocol.ErrorDenied,
+			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*refused}})
+	}
+	p.place.ActivityID = req.CallID
+	return p, nil
+}
+
 func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, *tool.Result) {
 	g.board.busy()
 	defer g.board.free(ctx, g.ledger)
@@ -74,31 +156,84 @@ func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, 
 	return p, nil
 }
 
-// snapshot encodes arguments once, as raw values to pass on and as the JSON object that is judged.
-func (g *gate) snapshot(args []any) (frozen []any, input json.RawMessage, err error) {
+// snapshot is what arguments were at the moment of a call.
+type snapshot struct {
+	raw []converter.RawValue
+	// input is the JSON object that is judged: the single object argument, or {"args": […]}.
+	input json.RawMessage
+}
+
+func (s snapshot) frozen() []any {
+	out := make([]any, len(s.raw))
+	for i, r := range s.raw {
+		out[i] = r
+	}
+	return out
+}
+
+// mostArguments bounds what is judged: larger arguments would not fit into a decision or a question.
+const mostArguments = 1 << 20
+
+// snapshot encodes arguments once, with the team's converter.
+func (g *gate) snapshot(args []any) (snapshot, error) {
+	var s snapshot
 	list := make([]json.RawMessage, 0, len(args))
+	size := 0
 	for i, a := range args {
-		var p *commonpb.Payload
-		if p, err = g.cfg.Converter.ToPayload(a); err != nil {
-			return nil, nil, fmt.Errorf("argument %d: %w", i, err)
-		}
-		// Back through the converter without decoding the value: a codec's encryption is taken off, the bytes stay.
-		var raw converter.RawValue
-		if err = g.cfg.Converter.FromPayload(p, &raw); err != nil {
-			return nil, nil, fmt.Errorf("argument %d: %w", i, err)
+		raw, err := g.encode(a)
+		if err != nil {
+			return snapshot{}, fmt.Errorf("argument %d: %w", i, err)
 		}
 		data := raw.Payload().GetData()
 		if len(data) == 0 {
 			data = []byte("null")
 		}
 		if !json.Valid(data) {
-			return nil, nil, fmt.Errorf("argument %d is not JSON", i)
+			return snapshot{}, fmt.Errorf("argument %d is not JSON", i)
 		}
-		frozen, list = append(frozen, raw), append(list, data)
+		if size += len(data); size > mostArguments {
+			return snapshot{}, fmt.Errorf("they have more than %d bytes", mostArguments)
+		}
+		s.raw, list = append(s.raw, raw), append(list, data)
 	}
 	if len(list) == 1 && strings.HasPrefix(strings.TrimSpace(string(list[0])), "{") {
-		return frozen, list[0], nil
+		s.input = list[0]
+		return s, nil
 	}
-	input, err = json.Marshal(map[string]any{"args": list})
-	return frozen, input, err
+	var err error
+	s.input, err = json.Marshal(map[string]any{"args": list})
+	return s, err
+}
+
+func (g *gate) encode(arg any) (converter.RawValue, error) {
+	var p *commonpb.Payload
+	p, err := g.cfg.Converter.ToPayload(arg)
+	if err != nil {
+		return converter.RawValue{}, err
+	}
+	// Back through the converter without decoding the value: a codec's encryption is taken off, the bytes stay.
+	var raw converter.RawValue
+	err = g.cfg.Converter.FromPayload(p, &raw)
+	return raw, err
+}
+
+// unchanged says whether arguments are still what was judged.
+func (g *gate) unchanged(s snapshot, args []any) error {
+	for i, a := range args {
+		raw, err := g.encode(a)
+		if err != nil {
+			return fmt.Errorf("argument %d: %w", i, err)
+		}
+		if !bytes.Equal(raw.Payload().GetData(), s.raw[i].Payload().GetData()) {
+			return fmt.Errorf("argument %d was changed after the call was judged", i)
+		}
+	}
+	return nil
+}
+
+func unreadable(name string, err error) error {
+	r := tool.Fail(tool.Denied, "arguments of "+short(name, mostSummary)+": "+short(err.Error(), 500))
+	r.Failure.Reason = tool.ByFailure
+	return temporal.NewApplicationErrorWithOptions(r.Failure.Message, protocol.ErrorDenied,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Cause: err, Details: []any{r}})
 }

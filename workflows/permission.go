@@ -1,15 +1,14 @@
 package workflows
 
 import (
+	"strings"
+
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"strings"
-
-	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -67,12 +66,12 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		// Called without its argument, an agent would panic in every task for ever.
 		in.Args = []any{protocol.AgentInput{}}
 	}
-	res, err := i.Next.ExecuteWorkflow(ctx, in)
-	why := "the workflow ended"
-	if workflow.IsContinueAsNewError(err) {
-		why = "the workflow continued as new"
+	g.restore(ctx)
+	res, err := any(nil), g.enter(ctx, in.Args)
+	if err == nil {
+		res, err = i.Next.ExecuteWorkflow(ctx, in)
 	}
-	g.finish(ctx, approval.Abandoned, why)
+	g.leave(ctx, err)
 	return res, err
 }
 
@@ -133,13 +132,50 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, ar
 	return o.gate.guard(ctx, facts, activityType, args, o.Next.ExecuteActivity)
 }
 
-// ExecuteLocalActivity refuses tools: a local activity has no place for a grant.
+// ExecuteLocalActivity gates what is guarded like ExecuteActivity. Tools of agents never run as local activities.
 func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
-	_, guarded := o.gate.cfg.Guarded[activityType]
-	if (guarded && o.gate.open) || strings.HasPrefix(activityType, protocol.ToolPrefix) {
+	if strings.HasPrefix(activityType, protocol.ToolPrefix) {
 		return failed(ctx, ungated(activityType))
 	}
-	return o.Next.ExecuteLocalActivity(ctx, activityType, args...)
+	facts, guarded := o.gate.cfg.Guarded[activityType]
+	if !guarded || !o.gate.open || o.gate.own {
+		return o.Next.ExecuteLocalActivity(ctx, activityType, args...)
+	}
+	return o.gate.guardLocal(ctx, facts, activityType, args, o.Next.ExecuteLocalActivity)
+}
+
+// ExecuteNexusOperation gates an operation that is guarded. It returns when that has been decided.
+func (o *outbound) ExecuteNexusOperation(ctx workflow.Context, in interceptor.ExecuteNexusOperationInput) workflow.NexusOperationFuture {
+	if !o.gate.open || o.gate.own {
+		return o.Next.ExecuteNexusOperation(ctx, in)
+	}
+	name := operationName(in)
+	facts, guarded := o.gate.cfg.GuardedOperations[name]
+	if !guarded {
+		return o.Next.ExecuteNexusOperation(ctx, in)
+	}
+	if err := o.gate.operation(ctx, facts, name, in.Input); err != nil {
+		return o.Next.ExecuteNexusOperation(refusing{ctx, err}, in)
+	}
+	return o.Next.ExecuteNexusOperation(ctx, in)
+}
+
+// GetSignalChannel tells a workflow that listens to our signal that it listens in vain: there is no error to return.
+func (o *outbound) GetSignalChannel(ctx workflow.Context, name string) workflow.ReceiveChannel {
+	o.gate.unheard(ctx, name)
+	return o.Next.GetSignalChannel(ctx, name)
+}
+
+// GetSignalChannelWithOptions is like GetSignalChannel.
+func (o *outbound) GetSignalChannelWithOptions(ctx workflow.Context, name string, opts workflow.SignalChannelOptions) workflow.ReceiveChannel {
+	o.gate.unheard(ctx, name)
+	return o.Next.GetSignalChannelWithOptions(ctx, name, opts)
+}
+
+func (g *gate) unheard(ctx workflow.Context, name string) {
+	if g.open && !g.own && name == g.names.signal {
+		workflow.GetLogger(ctx).Error("assent: the workflow listens to a reserved signal and will not receive it", "signal", name)
+	}
 }
 
 // SetQueryHandler refuses a workflow's own handler under a reserved name, which would silently replace ours.

@@ -1,0 +1,55 @@
+package approval
+
+// Issued says how often a key was given to one content, so that the next run of a workflow never gives it again.
+type Issued struct {
+	Stem       string `json:"stem"`
+	ContentKey string `json:"content"`
+	Count      int    `json:"count"`
+}
+
+// Carried is what the next run of a workflow that continues as new has to know of the questions before it.
+type Carried struct {
+	Issued []Issued `json:"issued,omitempty"`
+	// Closed says how the last keys ended, so that a late answer is told so.
+	Closed []CarriedClose `json:"closed,omitempty"`
+}
+
+// CarriedClose is a closed key without its story.
+type CarriedClose struct {
+	Key string `json:"key"`
+	How How    `json:"how"`
+}
+
+const (
+	// carriedKeys bounds what travels in a header: some 100 bytes each.
+	carriedKeys   = 500
+	carriedClosed = 100
+)
+
+// Carry returns what the next run has to know. Of very many keys the oldest are left out: by then nobody answers them.
+func (l *Ledger) Carry() Carried {
+	var c Carried
+	for _, stem := range l.order[max(0, len(l.order)-carriedKeys):] {
+		c.Issued = append(c.Issued, Issued{Stem: stem, ContentKey: l.stems[stem], Count: l.issued[stem]})
+	}
+	for _, e := range l.closed[max(0, len(l.closed)-carriedClosed):] {
+		c.Closed = append(c.Closed, CarriedClose{Key: e.Key, How: e.How})
+	}
+	return c
+}
+
+// Restore takes over from the run before. It is called before the first question; what it cannot use it leaves out.
+func (l *Ledger) Restore(c Carried) {
+	for _, i := range c.Issued {
+		if i.Stem == "" || i.Count < 1 || l.issued[i.Stem] > 0 {
+			continue
+		}
+		l.order = append(l.order, i.Stem)
+		l.stems[i.Stem], l.issued[i.Stem] = i.ContentKey, i.Count
+	}
+	for _, e := range c.Closed {
+		if e.Key != "" && e.How != "" {
+			l.done[e.Key] = e.How
+		}
+	}
+}

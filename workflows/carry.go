@@ -1,0 +1,55 @@
+package workflows
+
+import (
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/protocol"
+)
+
+// carry gives the next run what it has to know. Open questions are not among it: the code that waited for them is gone.
+func (g *gate) carry(ctx workflow.Context, next *workflow.ContinueAsNewError) {
+	c := protocol.Carry{Calls: g.nextCall, Board: g.board.status != "", Attributes: g.board.attributes, Ledger: g.ledger.Carry()}
+	if g.passed {
+		c.Passed = workflow.GetInfo(ctx).WorkflowType.Name
+	}
+	if c.Calls == 0 {
+		return
+	}
+	payload, err := converter.GetDefaultDataConverter().ToPayload(c)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("assent: nothing is carried into the next run", "error", err)
+		return
+	}
+	if next.Header == nil {
+		next.Header = &commonpb.Header{}
+	}
+	if next.Header.Fields == nil {
+		next.Header.Fields = map[string]*commonpb.Payload{}
+	}
+	next.Header.Fields[protocol.HeaderCarry] = payload
+}
+
+// restore takes over from the run before. Only the server says that there was one: whoever starts a workflow can send
+// any header.
+func (g *gate) restore(ctx workflow.Context) {
+	info := workflow.GetInfo(ctx)
+	payload := interceptor.WorkflowHeader(ctx)[protocol.HeaderCarry]
+	if payload == nil || g.own || info.ContinuedExecutionRunID == "" {
+		return
+	}
+	var c protocol.Carry
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &c); err != nil {
+		workflow.GetLogger(ctx).Error("assent: what the run before carried cannot be read", "error", err)
+		return
+	}
+	g.nextCall = max(c.Calls, 0)
+	g.ledger.Restore(c.Ledger)
+	// A run that a schedule begins anew asks anew.
+	g.passed = info.CronSchedule == "" && c.Passed == info.WorkflowType.Name
+	if c.Board {
+		g.board.resume(c.Attributes)
+	}
+}
