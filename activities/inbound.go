@@ -168,6 +168,10 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	}
 	place := protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID,
 		ActivityType: info.ActivityType.Name, ActivityID: info.ActivityID}
+	if info.IsLocalActivity {
+		// Its id is the SDK's own and nobody attests it: gate and activity are one process.
+		place.ActivityID, call.ID = g.CallID, g.CallID
+	}
 	if err := e.cfg.Keys.Verify(g, place, inputDigest, time.Now()); err != nil {
 		r := refuse(err.Error())
 		if late := new(protocol.GrantError); errors.As(err, &late) && late.Expired {
@@ -176,9 +180,10 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 		return r
 	}
 	switch {
-	case g.CallID != call.ID || !sameCall(info.ActivityID, call.ID):
+	case !sameCall(call.ID, g.CallID) || !sameCall(place.ActivityID, g.CallID):
 		return refuse("the grant is for another call")
-	case g.ContractHash != call.ContractHash:
+	case isTool(info.ActivityType.Name) && (g.CallID != call.ID || g.ContractHash != call.ContractHash):
+		// An activity of the team's own has no contract here, although an agent that uses it has one.
 		return refuse("the grant is for another contract")
 	case g.RunID == info.WorkflowExecution.RunID || repeatable:
 		return nil
@@ -322,9 +327,6 @@ func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityIn
 	e := i.engine
 	info := activity.GetInfo(ctx)
 	call := tool.Call{ID: info.ActivityID, Name: facts.Name, ContractHash: facts.ContractHash}
-	if info.IsLocalActivity {
-		return i.enforce(ctx, in, call, "a guarded tool was called as a local activity")
-	}
 	if e.cfg.Enforce == Off {
 		return i.Next.ExecuteActivity(ctx, in)
 	}
@@ -362,10 +364,16 @@ func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityIn
 	return nil, denied(res)
 }
 
+// MetricWouldRefuse counts what log mode let through and On would refuse, by activity type.
+const MetricWouldRefuse = "assent_would_refuse"
+
 // enforce refuses, or in log mode reports what it would refuse.
 func (i *inbound) enforce(ctx context.Context, in *interceptor.ExecuteActivityInput, call tool.Call, why string) (any, error) {
 	if i.engine.cfg.Enforce == Log {
-		i.engine.log.Warn("assent: would be refused", "activity", call.Name, "call", call.ID, "reason", why)
+		info := activity.GetInfo(ctx)
+		i.engine.log.Warn("assent: would be refused", "activity", info.ActivityType.Name, "call", call.ID,
+			"workflow", info.WorkflowExecution.ID, "run", info.WorkflowExecution.RunID, "reason", why)
+		activity.GetMetricsHandler(ctx).WithTags(map[string]string{"activity_type": info.ActivityType.Name}).Counter(MetricWouldRefuse).Inc(1)
 		return i.Next.ExecuteActivity(ctx, in)
 	}
 	return nil, denied(tool.Deny(tool.ByGrant, "", why))

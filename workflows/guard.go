@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -184,17 +186,10 @@ func (g *gate) snapshot(args []any) (snapshot, error) {
 		if err != nil {
 			return snapshot{}, fmt.Errorf("argument %d: %w", i, err)
 		}
-		data := raw.Payload().GetData()
-		if len(data) == 0 {
-			data = []byte("null")
-		}
-		if !json.Valid(data) {
-			return snapshot{}, fmt.Errorf("argument %d is not JSON", i)
-		}
-		if size += len(data); size > mostArguments {
+		if size += len(raw.Payload().GetData()); size > mostArguments {
 			return snapshot{}, fmt.Errorf("they have more than %d bytes", mostArguments)
 		}
-		s.raw, list = append(s.raw, raw), append(list, data)
+		s.raw, list = append(s.raw, raw), append(list, judged(raw.Payload()))
 	}
 	if len(list) == 1 && strings.HasPrefix(strings.TrimSpace(string(list[0])), "{") {
 		s.input = list[0]
@@ -203,6 +198,23 @@ func (g *gate) snapshot(args []any) (snapshot, error) {
 	var err error
 	s.input, err = json.Marshal(map[string]any{"args": list})
 	return s, err
+}
+
+// judged is a payload as JSON. What is not JSON, such as bytes or binary protobuf, is named by its hash: rules about
+// the tool hold, and the approval is for exactly these bytes.
+func judged(p *commonpb.Payload) json.RawMessage {
+	data := p.GetData()
+	encoding := string(p.GetMetadata()[converter.MetadataEncoding])
+	switch {
+	case encoding == converter.MetadataEncodingNil:
+		return json.RawMessage("null")
+	case encoding != converter.MetadataEncodingBinary && json.Valid(data):
+		return data
+	}
+	sum := sha256.Sum256(data)
+	out, _ := json.Marshal(map[string]any{"$binary": map[string]any{
+		"encoding": encoding, "bytes": len(data), "sha256": hex.EncodeToString(sum[:])}})
+	return out
 }
 
 func (g *gate) encode(arg any) (converter.RawValue, error) {
