@@ -1,21 +1,31 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
 )
 
 // workerEnv makes the test binary a worker process.
@@ -25,6 +35,75 @@ const workerEnv = "ASSENT_E2E_WORKER"
 type spec struct {
 	Setup                          setup
 	Address, Queue, Effects, Blobs string
+}
+
+// build is one version of a team's worker: two of them differ in what a deployment changes.
+type build struct {
+	// Reason stands in the rule that asks about send and drop. Two reasons make two policies with the same verdicts.
+	Reason string `json:"reason"`
+	// Shift is the description of the tool shift: another one is another contract.
+	Shift string `json:"shift,omitempty"`
+	// Extra adds a tool.
+	Extra bool `json:"extra,omitempty"`
+	// Patience is how long a call waits for a worker that serves its contract.
+	Patience time.Duration `json:"patience,omitempty"`
+	// Slow bounds how long an effect takes, before and after it is written.
+	Slow time.Duration `json:"slow,omitempty"`
+	// Deployment and ID make the worker a version of a Worker Deployment; Auto lets its runs move on.
+	Deployment string `json:"deployment,omitempty"`
+	ID         string `json:"id,omitempty"`
+	Auto       bool   `json:"auto,omitempty"`
+}
+
+// apply gives a worker the tools and rules of its build.
+func (b *build) apply(cfg *worker.Config, p *config.Profile, effects string) {
+	shift := b.Shift
+	if shift == "" {
+		shift = "Shifts."
+	}
+	defs := []*tool.Def{
+		b.effect("probe", "Reads.", effects, tool.Read), b.effect("put", "Writes, the same twice.", effects, tool.Write, tool.Idempotent()),
+		b.effect("mark", "Writes.", effects, tool.Write), b.effect("fire", "Executes.", effects, tool.Execute),
+		b.effect("send", "Sends.", effects, tool.Network), b.effect("drop", "Drops.", effects, tool.Destructive),
+		b.effect("shift", shift, effects, tool.Write),
+	}
+	if b.Extra {
+		defs = append(defs, b.effect("extra", "Is new.", effects, tool.Write))
+	}
+	for _, d := range defs {
+		p.Tools = append(p.Tools, d.Name())
+	}
+	cfg.Tools, cfg.Patience = append(cfg.Tools, defs...), b.Patience
+	p.Permissions.Ask = append(p.Permissions.Ask, permission.Rule{Tool: permission.Many("send", "drop"), Reason: b.Reason})
+}
+
+// effect is a tool whose effect is a line in a file: its run, its call, its name, its text and its idempotency key.
+func (b *build) effect(name, description, effects string, options ...tool.Option) *tool.Def {
+	dawdle := func() {
+		if b.Slow > 0 {
+			time.Sleep(rand.N(b.Slow))
+		}
+	}
+	return tool.MustNew(name, description, func(_ context.Context, c *tool.Context, in noteIn) (map[string]any, error) {
+		dawdle()
+		err := appendLine(effects, fmt.Sprintf("%s %s %s %s %s", c.RunID, c.CallID, name, in.Text, c.IdempotencyKey))
+		dawdle()
+		return map[string]any{"noted": in.Text}, err
+	}, options...)
+}
+
+// options adds what the build says to the options of every worker here.
+func (b *build) options(o sdkworker.Options) sdkworker.Options {
+	if b == nil || b.Deployment == "" {
+		return o
+	}
+	o.DeploymentOptions = sdkworker.DeploymentOptions{UseVersioning: true,
+		Version:                   sdkworker.WorkerDeploymentVersion{DeploymentName: b.Deployment, BuildID: b.ID},
+		DefaultVersioningBehavior: workflow.VersioningBehaviorPinned}
+	if b.Auto {
+		o.DeploymentOptions.DefaultVersioningBehavior = workflow.VersioningBehaviorAutoUpgrade
+	}
+	return o
 }
 
 func workerMain() int {
@@ -54,19 +133,28 @@ func serve() error {
 		return err
 	}
 	defer done()
-	w := sdkworker.New(c, s.Queue, options(p))
+	w := sdkworker.New(c, s.Queue, s.Setup.Build.options(options(p)))
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	if err := w.Start(); err != nil {
 		return err
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
+	go func() {
+		// The test's end of the pipe goes with the test, however that ends.
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	<-stop
 	w.Stop()
 	return nil
 }
 
 // process is a worker in a process of its own, for tests that kill it.
-type process struct{ cmd *exec.Cmd }
+type process struct {
+	cmd   *exec.Cmd
+	ended sync.Once
+	err   error
+}
 
 func (w *world) spawn(s setup, address string) *process {
 	w.t.Helper()
@@ -76,8 +164,10 @@ func (w *world) spawn(s setup, address string) *process {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(b))
 	cmd.Stderr = os.Stderr
+	_, err = cmd.StdinPipe()
+	require.NoError(w.t, err)
 	require.NoError(w.t, cmd.Start())
-	p := &process{cmd}
+	p := &process{cmd: cmd}
 	w.t.Cleanup(func() { p.kill(w.t) })
 	return p
 }
@@ -85,8 +175,19 @@ func (w *world) spawn(s setup, address string) *process {
 // kill is SIGKILL; killing twice is fine.
 func (p *process) kill(t testing.TB) {
 	t.Helper()
-	if p.cmd.ProcessState == nil {
+	p.ended.Do(func() {
 		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}
+		p.err = p.cmd.Wait()
+	})
+}
+
+// term is SIGTERM, as a deployment sends it, and waits for an orderly end.
+func (p *process) term(t testing.TB) {
+	t.Helper()
+	p.ended.Do(func() {
+		if p.err = p.cmd.Process.Signal(syscall.SIGTERM); p.err == nil {
+			p.err = p.cmd.Wait()
+		}
+	})
+	require.NoError(t, p.err)
 }

@@ -67,6 +67,8 @@ type setup struct {
 	Root string `json:"root,omitempty"`
 	// Deadline closes questions.
 	Deadline time.Duration `json:"deadline,omitempty"`
+	// Build is what this version of a worker has, beside what all have.
+	Build *build `json:"build,omitempty"`
 }
 
 func logger() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
@@ -174,6 +176,9 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 		if done, err = withRepo(&cfg, &p, s); err != nil {
 			return cfg, nil, err
 		}
+	}
+	if s.Build != nil {
+		s.Build.apply(&cfg, &p, effects)
 	}
 	cfg.Profiles["p"] = p
 	if s.Keys {

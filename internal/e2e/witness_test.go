@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/e2e/replaytest"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// effect is one line that a tool of a build wrote.
+type effect struct{ call, tool, text, key string }
+
+// written returns the effects of one run, by call id.
+func (w *world) written(runID string) map[string][]effect {
+	w.t.Helper()
+	b, err := os.ReadFile(w.effects)
+	if !os.IsNotExist(err) {
+		require.NoError(w.t, err)
+	}
+	out := map[string][]effect{}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) == 5 && f[0] == runID {
+			out[f[1]] = append(out[f[1]], effect{f[1], f[2], f[3], f[4]})
+		}
+	}
+	return out
+}
+
+// witness is what history says of the decisions of one run.
+type witness struct {
+	history []*historypb.HistoryEvent
+	// decided are the recorded decisions by call id, drifted ones among them; admitted are the answers by key.
+	decided  map[string][]protocol.DecideResponse
+	admitted map[string][]protocol.AdmitResponse
+}
+
+func (w *world) witness() witness {
+	w.t.Helper()
+	out := witness{history: w.history(), decided: map[string][]protocol.DecideResponse{}, admitted: map[string][]protocol.AdmitResponse{}}
+	for _, e := range out.history {
+		a := e.GetMarkerRecordedEventAttributes()
+		if a == nil || len(a.GetDetails()["result"].GetPayloads()) == 0 {
+			continue
+		}
+		var of struct{ ActivityType string }
+		require.NoError(w.t, json.Unmarshal(a.Details["data"].Payloads[0].Data, &of))
+		result := a.Details["result"].Payloads[0].Data
+		switch of.ActivityType {
+		case protocol.ActivityDecide:
+			var d protocol.DecideResponse
+			require.NoError(w.t, json.Unmarshal(result, &d))
+			out.decided[d.CallID] = append(out.decided[d.CallID], d)
+		case protocol.ActivityAdmit:
+			var d protocol.AdmitResponse
+			require.NoError(w.t, json.Unmarshal(result, &d))
+			out.admitted[d.Key] = append(out.admitted[d.Key], d)
+		}
+	}
+	return out
+}
+
+// timeouts counts the workflow tasks and activities that were lost with a worker.
+func (v witness) timeouts() (tasks, activities int) {
+	for _, e := range v.history {
+		switch e.EventType {
+		case enumspb.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+			tasks++
+		case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+			activities++
+		}
+	}
+	return tasks, activities
+}
+
+// answered returns one result for each call of the transcript, by our call id, and checks that the model was given
+// exactly one for each of its calls, in its order.
+func (w *world) answered(res protocol.AgentResult) (order []string, results map[string]model.ToolResult) {
+	w.t.Helper()
+	msgs, err := activities.ReadTranscript(context.Background(), w.blobs, res.Transcript)
+	require.NoError(w.t, err)
+	results = map[string]model.ToolResult{}
+	turn := 0
+	for i, m := range msgs {
+		if m.Role != model.Assistant {
+			continue
+		}
+		turn++
+		if len(m.Calls) == 0 {
+			continue
+		}
+		require.Greater(w.t, len(msgs), i+1, "the calls of turn %d were not answered", turn)
+		require.Len(w.t, msgs[i+1].Results, len(m.Calls), "turn %d", turn)
+		for n, c := range m.Calls {
+			got := msgs[i+1].Results[n]
+			require.Equal(w.t, []string{c.ID, c.Name}, []string{got.CallID, got.Name}, "turn %d, call %d", turn, n+1)
+			id := callID(turn, n+1)
+			order, results[id] = append(order, id), got
+		}
+	}
+	return order, results
+}
+
+// honest checks a run that has ended against its history and its effects: nothing ran that was not allowed, nothing
+// that cannot be repeated ran twice, and the model was told the truth about each call.
+func (w *world) honest(res protocol.AgentResult, runID string) (told map[tool.Code]int) {
+	w.t.Helper()
+	v, effects := w.witness(), w.written(runID)
+	order, results := w.answered(res)
+	told = map[tool.Code]int{}
+	for key, a := range v.admitted {
+		require.Len(w.t, a, 1, "question %s was closed once", key)
+	}
+	for id := range effects {
+		require.Contains(w.t, results, id, "an effect of a call that nobody made")
+	}
+	for _, id := range order {
+		r := results[id]
+		code := r.Result.Code
+		told[code]++
+		if code != tool.ContractDrift {
+			require.Len(w.t, v.decided[id], 1, "call %s was decided once", id)
+		}
+		n := len(effects[id])
+		if !repeatable(r.Name) {
+			require.LessOrEqual(w.t, n, 1, "call %s (%s) had its effect %d times", id, r.Name, n)
+		}
+		for _, e := range effects[id] {
+			require.Equal(w.t, r.Name, e.tool, id)
+			require.Equal(w.t, effects[id][0].key, e.key, "one call has one idempotency key")
+		}
+		if n > 0 {
+			require.True(w.t, v.allowed(id), "call %s had its effect, and nothing in history allows it", id)
+		}
+		switch code {
+		case tool.OK:
+			require.Positive(w.t, n, "call %s was told OK and had no effect", id)
+		case tool.EffectUnknown:
+			require.NotEqual(w.t, "probe", r.Name, "nothing is unknown about a call that only reads")
+		case tool.ToolError:
+			require.Equal(w.t, "probe", r.Name, "call %s: %s", id, r.Result.Failure.Message)
+		case tool.Denied, tool.ContractDrift:
+			require.Zero(w.t, n, "call %s was told %s and had its effect", id, code)
+		default:
+			require.Failf(w.t, "unexpected result", "call %s (%s): %+v", id, r.Name, r.Result)
+		}
+	}
+	w.soundly(v)
+	return told
+}
+
+// soundly is sound for a run whose workers were killed: a task that was lost with one is no failure.
+func (w *world) soundly(v witness) {
+	w.t.Helper()
+	for _, e := range v.history {
+		if a := e.GetWorkflowTaskFailedEventAttributes(); a != nil {
+			require.Equal(w.t, enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, a.Cause, a.Failure.GetMessage())
+		}
+	}
+	replaytest.Replay(w.t, &historypb.History{Events: v.history})
+}
+
+// repeatable are the tools of a build that may run again.
+func repeatable(name string) bool { return name == "probe" || name == "put" }
+
+// allowed reports whether history lets a call run: by its decision, or by an answer to its question.
+func (v witness) allowed(id string) bool {
+	for _, d := range v.decided[id] {
+		switch d.Decision.Verdict {
+		case permission.Allow:
+			return true
+		case permission.Ask:
+			// The calls of a build's scripts all differ, so that a key is the tool and eight digits.
+			return v.how(d.Tool+"-"+d.ContentKey[:8]) == approval.Allowed
+		}
+	}
+	return false
+}
+
+// how is what the one admission of a question said, or nothing if it was never answered.
+func (v witness) how(key string) approval.How {
+	if a := v.admitted[key]; len(a) > 0 {
+		return a[0].How
+	}
+	return ""
+}
