@@ -85,6 +85,7 @@ var Rooms = []Room{
 
 	{"cmd/starter", 13, "the operator's and developer's command", []string{temporalSDK, temporalAPI, "github.com/spf13/cobra"}, nil},
 	{"cmd/worker", 13, "the stock worker, configured by a file", nil, nil},
+	{"examples/*", 13, "programs to copy from, each under 80 lines", []string{temporalSDK, temporalAPI}, nil},
 
 	{"internal/e2e", 14, "end-to-end tests: a real server, real workers, history as the witness", nil, nil},
 	{"internal/e2e/replaytest", 14, "recorded histories, replayed", []string{temporalSDK, temporalAPI, testify}, nil},
