@@ -11,6 +11,8 @@ type (
 	Config = worker.Config
 	// GuardConfig guards activities that a team already has, with no agent in sight.
 	GuardConfig = worker.GuardConfig
+	// Guarded names activities, workflows and operations of a team's own that are tools.
+	Guarded = worker.Guarded
 	// Plugin is Assent on a client, a worker or both.
 	Plugin = worker.Plugin
 )

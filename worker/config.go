@@ -46,6 +46,8 @@ type Config struct {
 	DataConverter converter.DataConverter
 	// Dir is where tools run without a worktree; empty means the working directory.
 	Dir string
+	// Guarded are activities, workflows and operations of the team's own that are tools too.
+	Guarded Guarded
 	// Dynamic serves tools that are mounted later through the worker's one dynamic activity.
 	Dynamic bool
 	// DecideTimeout bounds one decision; zero means 2 s. HookTimeout bounds one hook.
@@ -55,20 +57,26 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// GuardConfig guards activities that a team already has, in workflows that are not agents.
+// GuardConfig guards what a team already has, in workflows that are not agents. Its Tools, Workflows, Operations,
+// Enforce and so on are those of Guarded.
 type GuardConfig struct {
-	// Tools maps an activity type to what rules need to know about it.
-	Tools       map[string]tool.Options
+	Tools      map[string]tool.Options
+	Workflows  map[string]tool.Options
+	Operations map[string]tool.Options
+	Elsewhere  []string
+	Enforce    activities.Enforce
+	Drain      bool
+
 	Permissions permission.Layer
 	Pipeline    *pipeline.Pipeline
 	Plugins     []pipeline.Plugin
-	GrantKeys   []protocol.GrantKey
-	// Enforce is what the worker does with a guarded activity that has no grant; empty means log, until the runs
-	// that began before the guard have closed.
-	Enforce       activities.Enforce
+	// GrantKeys are shared by all workers; the first signs. Without a key a grant finds faults of wiring only.
+	GrantKeys []protocol.GrantKey
+	// DataConverter is the one of the client, needed here only if the Plugin is not given to the client.
 	DataConverter converter.DataConverter
-	DecideTimeout time.Duration
-	Log           *slog.Logger
+	// DecideTimeout bounds one decision; zero means 2 s. HookTimeout bounds one hook.
+	DecideTimeout, HookTimeout time.Duration
+	Log                        *slog.Logger
 }
 
 // New returns the engine as a Plugin, or a *fault.ConfigError.
@@ -81,6 +89,10 @@ func New(cfg Config) (*Plugin, error) {
 	case cfg.Worktrees != nil && (cfg.HostID == "" || cfg.Client == nil):
 		return nil, fault.Configf("Worktrees", "need HostID and Client")
 	}
+	guards, err := cfg.Guarded.check()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
 		return nil, &fault.ConfigError{Key: "Dir", Msg: "cannot be made absolute", Cause: err}
@@ -92,7 +104,9 @@ func New(cfg Config) (*Plugin, error) {
 	p := &Plugin{
 		name: "assent", agents: true, dynamic: cfg.Dynamic, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
 		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, pipeline: pipe,
+		guards: guards, registered: map[string]*registered{},
 		engine: activities.Config{
+			Guarded: guards.activities, Enforce: guards.enforce,
 			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets,
 			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
@@ -103,50 +117,26 @@ func New(cfg Config) (*Plugin, error) {
 
 // NewGuard returns the gate alone as a Plugin, or a *fault.ConfigError.
 func NewGuard(cfg GuardConfig) (*Plugin, error) {
-	if len(cfg.Tools) == 0 {
-		return nil, fault.Configf("Tools", "a guard without activity types guards nothing")
+	guarded := Guarded{Tools: cfg.Tools, Workflows: cfg.Workflows, Operations: cfg.Operations, Elsewhere: cfg.Elsewhere,
+		Enforce: cfg.Enforce, Drain: cfg.Drain}
+	if guarded.empty() {
+		return nil, fault.Configf("Tools", "a guard without activity types, workflow types or operations guards nothing")
+	}
+	guards, err := guarded.check()
+	if err != nil {
+		return nil, err
 	}
 	pipe, err := mount(cfg.Pipeline, cfg.Log, nil, cfg.Plugins)
 	if err != nil {
 		return nil, err
 	}
-	guarded := map[string]protocol.ToolFacts{}
-	for activityType, o := range cfg.Tools {
-		f, err := guardedFacts(activityType, o)
-		if err != nil {
-			return nil, err
-		}
-		guarded[activityType] = f
-	}
-	enforce := cfg.Enforce
-	if enforce == "" {
-		enforce = activities.Log
-	}
 	p := &Plugin{
-		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, pipeline: pipe, guarded: guarded,
-		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Guarded: guarded, Enforce: enforce,
-			Blobs: noBlobs{}, Log: cfg.Log},
+		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, pipeline: pipe,
+		guards: guards, registered: map[string]*registered{},
+		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Guarded: guards.activities,
+			Enforce: guards.enforce, HookTimeout: cfg.HookTimeout, Blobs: noBlobs{}, Log: cfg.Log},
 	}
 	return p, p.keys(cfg.GrantKeys)
-}
-
-// guardedFacts describes an activity type as a tool.
-func guardedFacts(activityType string, o tool.Options) (protocol.ToolFacts, error) {
-	if activityType == "" {
-		return protocol.ToolFacts{}, fault.Configf("Tools", "an activity type is empty")
-	}
-	f := protocol.ToolFacts{Name: activityType, Risk: o.Risk, NeedsApproval: o.NeedsApproval, Idempotent: o.Idempotent,
-		Timeout: o.Timeout, ActivityType: activityType}
-	if o.Risk != tool.Undeclared {
-		for _, r := range tool.Risks() {
-			if r == o.Risk {
-				return f, nil
-			}
-		}
-		return f, &fault.ConfigError{Key: "Tools." + activityType, Msg: "unknown risk \"" + string(o.Risk) + "\"",
-			Allowed: permission.RiskNames()}
-	}
-	return f, nil
 }
 
 // mount puts tools and plugins on a pipeline, in order; the shipped guard and timeout come with every one.

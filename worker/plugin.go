@@ -37,7 +37,7 @@ type Plugin struct {
 	decideTimeout, patience time.Duration
 	converter               converter.DataConverter
 	pipeline                *pipeline.Pipeline
-	guarded                 map[string]protocol.ToolFacts
+	guards                  guards
 	engine                  activities.Config
 
 	mu sync.Mutex
@@ -47,6 +47,8 @@ type Plugin struct {
 	hostStarted int
 	// hostKeys are the instances of host, which meet this Plugin again when it is on their client.
 	hostKeys map[string]bool
+	// registered are the activity types of each worker, by its instance.
+	registered map[string]*registered
 }
 
 type (
@@ -108,7 +110,8 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	}
 	gate, err := workflows.NewInterceptor(workflows.Config{
 		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, DecideTimeout: p.decideTimeout, Patience: p.patience,
-		Keys: cfg.Keys, Converter: p.converter, Guarded: p.guarded,
+		Keys: cfg.Keys, Converter: p.converter, Guarded: p.guards.activities,
+		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
 	})
 	if err != nil {
 		return nil, err
@@ -153,6 +156,10 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if least := max(p.decideTimeout, 2*time.Second) + time.Second; o.WorkerOptions.WorkerStopTimeout < least {
 		o.WorkerOptions.WorkerStopTimeout = least
 	}
+	p.watch(o)
+	if p.guards.drain {
+		o.WorkerOptions.PreferredVersionProvider = drainVersions(o.WorkerOptions.PreferredVersionProvider)
+	}
 	if o.WorkerOptions.StickyScheduleToStartTimeout == 0 {
 		// How long a run waits for a worker that crashed before another one takes it.
 		o.WorkerOptions.StickyScheduleToStartTimeout = 2 * time.Second
@@ -183,6 +190,9 @@ func (p *Plugin) ConfigureWorkflowReplayer(_ context.Context, o worker.PluginCon
 	if err != nil {
 		return err
 	}
+	if err := p.alone(o.WorkflowReplayerOptions.Interceptors); err != nil {
+		return err
+	}
 	o.WorkflowReplayerOptions.Interceptors = install(o.WorkflowReplayerOptions.Interceptors, parts.interceptors)
 	return nil
 }
@@ -207,6 +217,9 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	}
 	if p.isHost(o.WorkerInstanceKey) {
 		return next(ctx, o)
+	}
+	if err := p.present(o.WorkerInstanceKey); err != nil {
+		return err
 	}
 	registerSlow(o.WorkerRegistry)
 	if !p.agents {

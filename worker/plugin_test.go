@@ -78,7 +78,7 @@ func TestNewGuardRefuses(t *testing.T) {
 		says string
 	}{
 		"nothing guarded": {worker.GuardConfig{}, "guards nothing"},
-		"no name":         {worker.GuardConfig{Tools: map[string]tool.Options{"": {}}}, "an activity type is empty"},
+		"no name":         {worker.GuardConfig{Tools: map[string]tool.Options{"": {}}}, "a name is empty"},
 		"unknown risk":    {worker.GuardConfig{Tools: map[string]tool.Options{"pay": {Risk: "nuclear"}}}, `Tools.pay: unknown risk "nuclear"`},
 		"unknown mode":    {worker.GuardConfig{Tools: map[string]tool.Options{"pay": {}}, Enforce: "maybe"}, `unknown mode "maybe"; one of off, log, on`},
 		"bad rule":        {worker.GuardConfig{Tools: map[string]tool.Options{"pay": {}}, Permissions: permission.Layer{Deny: []permission.Rule{{}}}}, "engine.deny[0]"},
