@@ -28,7 +28,7 @@ const (
 
 // dispatch runs a permitted call and returns its result. Whatever happens to the activity becomes a code.
 func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue string) tool.Result {
-	until := workflow.Now(ctx).Add(g.cfg.Patience)
+	wait := g.patience(ctx)
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			return tool.Deny(tool.ByCancel, "", "the run was cancelled before the call started")
@@ -45,7 +45,7 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 		}
 		again := res.Code == tool.ContractDrift || res.Code == codeNeverStarted
 		switch {
-		case again && workflow.Now(ctx).Before(until):
+		case again && wait.left(ctx):
 			// Another worker may serve the frozen contract; the same call gets a new grant.
 			if workflow.Sleep(ctx, driftPause) != nil {
 				continue
@@ -56,6 +56,31 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 			return res
 		}
 	}
+}
+
+// patience is how long one call waits for a worker that serves it.
+type patience struct {
+	gate *gate
+	from time.Time
+	// most is recorded once a call has to wait: it is a setting of the worker, and the next worker, which may have
+	// another one, replays this run.
+	most *time.Duration
+}
+
+func (g *gate) patience(ctx workflow.Context) *patience {
+	return &patience{gate: g, from: workflow.Now(ctx)}
+}
+
+// left reports whether it is worth waiting on.
+func (p *patience) left(ctx workflow.Context) bool {
+	if p.most == nil {
+		p.most = new(time.Duration)
+		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return p.gate.cfg.Patience })
+		if err := recorded.Get(p.most); err != nil {
+			return false
+		}
+	}
+	return workflow.Now(ctx).Before(p.from.Add(*p.most))
 }
 
 // codeNeverStarted marks an attempt that no worker began; it never leaves dispatch.
@@ -131,9 +156,10 @@ func (p *permit) refused(app *temporal.ApplicationError) tool.Result {
 	return p.unknown("the call failed on the worker: " + short(app.Message(), 500))
 }
 
-// unknown is for calls that may have had their effect: only tools that can be repeated say it was an error.
+// unknown is for calls that may have had their effect. Only tools that read say that it was an error: an idempotent
+// one that was lost at every try may have done its work, and the model's next call has another idempotency key.
 func (p *permit) unknown(msg string) tool.Result {
-	if p.facts.Repeatable() {
+	if p.facts.Risk == tool.Read {
 		return tool.Fail(tool.ToolError, msg)
 	}
 	r := tool.Fail(tool.EffectUnknown, msg+"; it may have had its effect, check before trying again")

@@ -70,7 +70,7 @@ func (g *gate) local(ctx workflow.Context) workflow.Context {
 // decided waits for a decision. Slow hooks run in a normal activity; a worker whose tool drifted is asked again
 // until another one serves the frozen contract or patience ends.
 func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
-	until := workflow.Now(ctx).Add(g.cfg.Patience)
+	wait := g.patience(ctx)
 	for {
 		resp := g.read(ctx, f, req)
 		if resp.Slow {
@@ -82,7 +82,7 @@ func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.Dec
 			})
 			resp = g.read(ctx, workflow.ExecuteActivity(slow, protocol.ActivityDecideSlow, req), req)
 		}
-		if resp.Drift == "" || !workflow.Now(ctx).Before(until) || workflow.Sleep(ctx, driftPause) != nil {
+		if resp.Drift == "" || !wait.left(ctx) || workflow.Sleep(ctx, driftPause) != nil {
 			return resp
 		}
 		f = g.judge(ctx, req)
