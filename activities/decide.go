@@ -84,7 +84,7 @@ func (e *Engine) judge(ctx context.Context, chain *permission.Chain, req protoco
 // serve it.
 func (e *Engine) subjectTool(f protocol.ToolFacts) (info tool.Info, validate func(json.RawMessage) []tool.Issue, drift string) {
 	info = tool.Info{Name: f.Name, Risk: f.Risk, NeedsApproval: f.NeedsApproval, Idempotent: f.Idempotent,
-		Concurrent: f.Concurrent, Timeout: f.Timeout}
+		Concurrent: f.Concurrent, Timeout: f.Timeout, Remote: f.Remote}
 	if f.ActivityType != "" {
 		// A team's own activity: its schema, if it has one, is its own business.
 		return info, nil, ""

@@ -169,7 +169,7 @@ func facts(set tool.Toolset) []protocol.ToolFacts {
 // FactsOf is what a workflow keeps of a tool.
 func FactsOf(i tool.Info) protocol.ToolFacts {
 	return protocol.ToolFacts{Name: i.Name, Risk: i.Risk, NeedsApproval: i.NeedsApproval, Idempotent: i.Idempotent,
-		Concurrent: i.Concurrent, Timeout: i.Timeout, ContractHash: tool.ContractHash(i)}
+		Concurrent: i.Concurrent, Timeout: i.Timeout, ContractHash: tool.ContractHash(i), Remote: i.Remote.Clone()}
 }
 
 // specs is what the model sees of each tool.

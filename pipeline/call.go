@@ -39,7 +39,7 @@ type Call struct {
 func (c Call) Clone() Call {
 	c.Input = bytes.Clone(c.Input)
 	c.Info.Parameters = bytes.Clone(c.Info.Parameters)
-	c.Info.Version = clonePointer(c.Info.Version)
+	c.Info.Version, c.Info.Remote = clonePointer(c.Info.Version), c.Info.Remote.Clone()
 	c.Agent = clonePointer(c.Agent)
 	c.Approved = clonePointer(c.Approved)
 	return c

@@ -31,6 +31,10 @@ func (p *Pipeline) Execute(ctx context.Context, name string, args json.RawMessag
 		return p.end(ctx, start, call, tool.Fail(tool.UnknownTool, fmt.Sprintf("there is no tool %q", name)))
 	}
 	call.Info = e.def.Info()
+	if r := call.Info.Remote; r != nil {
+		// Said before anybody is asked about it.
+		return p.end(ctx, start, call, tool.Fail(tool.ToolError, fmt.Sprintf("the tool %q is %s and runs in an agent only", name, r)))
+	}
 	if result, ok := validated(e.def, call.Input); !ok {
 		return p.end(ctx, start, call, result)
 	}

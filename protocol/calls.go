@@ -36,9 +36,10 @@ type ToolFacts struct {
 	Concurrent    bool          `json:"concurrent,omitempty"`
 	Timeout       time.Duration `json:"timeoutNs,omitempty"`
 	ContractHash  string        `json:"contractHash"`
-	// ActivityType and TaskQueue are set for tools that are activities of other workers.
+	// ActivityType is set for what is guarded in workflows that are not agents.
 	ActivityType string `json:"activityType,omitempty"`
-	TaskQueue    string `json:"taskQueue,omitempty"`
+	// Remote is set for tools of an agent that are activities or workflows of a team's own.
+	Remote *tool.Remote `json:"remote,omitempty"`
 }
 
 // Repeatable reports whether a lost attempt may be run again.
@@ -221,6 +222,18 @@ type AdmitResponse struct {
 	PolicyDigest string          `json:"policyDigest,omitempty"`
 	// Expires is the last Unix second at which the call may start; 0 means no bound.
 	Expires int64 `json:"expires,omitempty"`
+}
+
+// ReceiveRequest brings the outcome of a call that ran on a worker of somebody else to one of the agent's own. If Result
+// is OK, the value is the second argument of the activity, as it came.
+type ReceiveRequest struct {
+	Call tool.Call `json:"call"`
+	Tool ToolFacts `json:"tool"`
+	// RunID is the run that permitted the call.
+	RunID  string      `json:"runId"`
+	Result tool.Result `json:"result"`
+	// Dispatched says that the call may have begun.
+	Dispatched bool `json:"dispatched,omitempty"`
 }
 
 // ObserveRequest tells observers of a call that never ran.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worktree"
@@ -45,6 +46,7 @@ var payloads = map[string]any{
 	"admit_request":     protocol.AdmitRequest{},
 	"admit_response":    protocol.AdmitResponse{},
 	"observe_request":   protocol.ObserveRequest{},
+	"receive_request":   protocol.ReceiveRequest{},
 	"tool_call":         tool.Call{},
 	"tool_result":       tool.Result{},
 	"grant":             protocol.Grant{},
@@ -108,6 +110,7 @@ var closed = map[reflect.Type]any{
 	reflect.TypeFor[tool.Risk]():       tool.Execute,
 	reflect.TypeFor[worktree.Kind]():   worktree.Tree,
 	reflect.TypeFor[tool.Code]():       tool.OK,
+	reflect.TypeFor[tool.RemoteKind](): tool.RemoteActivity,
 }
 
 // filled returns a value whose every field is set, at every depth, so that a new field changes a golden file.
@@ -155,12 +158,25 @@ func fill(t *testing.T, v reflect.Value, name string, depth int) {
 	}
 }
 
+// A tool cannot be made of what the engine itself runs: it would be a way past the gate.
+func TestOwnNamesAreNoTools(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{}}`)
+	for _, own := range []string{protocol.ActivityDecide, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityResolveToolset,
+		protocol.ActivityResolveRef, protocol.ActivityGenerate, protocol.ActivityAcquireWorktree, protocol.ActivityCollectWorktree,
+		protocol.ActivityDisposeWorktree, protocol.ActivityObserve, protocol.ActivityReceiveResult, protocol.ToolPrefix + "x", protocol.WorkflowAgent} {
+		_, err := tool.FromActivity("a", "Does.", schema, own, "theirs")
+		require.True(t, fault.IsConfig(err), "%s: %v", own, err)
+		_, err = tool.FromWorkflow("a", "Does.", schema, own, "theirs")
+		require.True(t, fault.IsConfig(err), "%s: %v", own, err)
+	}
+}
+
 // The names that are on the wire are pinned here too: changing one breaks running agents and everyone's scripts.
 func TestNames(t *testing.T) {
 	require.Equal(t, []string{
 		"assent", "assent.Agent", "approval", "resolve", "approvals", "assent_approval", "assent_resolve", "assent_approvals", "assent_",
 		"AssentDecide", "AssentDecideSlow", "AssentAdmit", "ResolveToolset", "ResolveRef", "Generate", "AcquireWorktree", "CollectWorktree",
-		"DisposeWorktree", "Observe", "tool.", "assent.ConfigError", "assent.Denied", "assent.ModelError", "assent.EnvironmentLost",
+		"DisposeWorktree", "Observe", "ReceiveResult", "tool.", "assent.ConfigError", "assent.Denied", "assent.ModelError", "assent.EnvironmentLost",
 		"assent.StoreMismatch", "assent-grant", "AssentStatus", "AssentAgent", "AssentPendingTool", "AssentRoot", "assentPending",
 		"running", "waiting", "done", "assent", "ok", "error", "limit", "cancelled", "escalated", "patch",
 	}, []string{
@@ -168,7 +184,7 @@ func TestNames(t *testing.T) {
 		protocol.GuardSignalApproval, protocol.GuardUpdateResolve, protocol.GuardQueryApprovals, protocol.GuardPrefix,
 		protocol.ActivityDecide, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityResolveToolset,
 		protocol.ActivityResolveRef, protocol.ActivityGenerate, protocol.ActivityAcquireWorktree, protocol.ActivityCollectWorktree,
-		protocol.ActivityDisposeWorktree, protocol.ActivityObserve, protocol.ToolPrefix, protocol.ErrorConfig, protocol.ErrorDenied,
+		protocol.ActivityDisposeWorktree, protocol.ActivityObserve, protocol.ActivityReceiveResult, protocol.ToolPrefix, protocol.ErrorConfig, protocol.ErrorDenied,
 		protocol.ErrorModel, protocol.ErrorGone, protocol.ErrorStore, protocol.HeaderGrant, protocol.AttrStatus, protocol.AttrAgent,
 		protocol.AttrPendingTool, protocol.AttrRoot, protocol.MemoPending, string(protocol.StatusRunning), string(protocol.StatusWaiting),
 		string(protocol.StatusDone), protocol.ChangeGate, string(protocol.OK), string(protocol.Failed), string(protocol.LimitHit),

@@ -35,6 +35,7 @@ const (
 	ActivityCollectWorktree = "CollectWorktree"
 	ActivityDisposeWorktree = "DisposeWorktree"
 	ActivityObserve         = "Observe"
+	ActivityReceiveResult   = "ReceiveResult"
 
 	// ToolPrefix starts the activity type of a tool: tool.<name>.
 	ToolPrefix = "tool."

@@ -71,14 +71,27 @@ type authority struct {
 	NeedsApproval bool          `json:"needsApproval"`
 	Executor      string        `json:"executor"`
 	Timeout       time.Duration `json:"timeoutNs"`
+	// Remote is left out for tools whose code is here.
+	Remote *place `json:"remote,omitempty"`
+}
+
+// place is where a Remote runs. Another activity under the same name is another authority; another timeout is not.
+type place struct {
+	Kind      RemoteKind `json:"kind"`
+	Type      string     `json:"type"`
+	TaskQueue string     `json:"taskQueue"`
 }
 
 func authorityOf(i Info) authority {
-	return authority{i.Name, i.Risk, i.NeedsApproval, cmp.Or(i.Executor, InProcess), i.Timeout}
+	a := authority{i.Name, i.Risk, i.NeedsApproval, cmp.Or(i.Executor, InProcess), i.Timeout, nil}
+	if r := i.Remote; r != nil {
+		a.Remote = &place{r.Kind, r.Type, r.TaskQueue}
+	}
+	return a
 }
 
-// AuthorityHash returns the hex SHA-256 over the name, risk, needsApproval, executor and timeout of a tool. An
-// empty executor counts as InProcess.
+// AuthorityHash returns the hex SHA-256 over the name, risk, needsApproval, executor and timeout of a tool, and of a
+// Remote its kind, type and task queue. An empty executor counts as InProcess.
 func AuthorityHash(i Info) string { return hashOf(authorityOf(i)) }
 
 // hashOf hashes values of this package, which always encode.

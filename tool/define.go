@@ -163,6 +163,9 @@ func (d *Def) complete(schema json.RawMessage, fromType bool, opts []Option) err
 	}
 	d.schema = validator
 	d.info.Parameters = validator.Schema()
+	if err := d.remote(said, properties(d.info.Parameters)); err != nil {
+		return err
+	}
 	contract, err := Contract(d.info)
 	if err != nil {
 		return &fault.ConfigError{Key: d.key(), Msg: "has no contract", Cause: err}
@@ -178,7 +181,7 @@ func (d *Def) checkPolicy() error {
 	if d.info.Timeout < 0 {
 		return fault.Configf(d.key()+".timeout", "is negative: %s", d.info.Timeout)
 	}
-	if d.info.Executor == "" {
+	if d.info.Executor == "" && d.info.Remote == nil {
 		d.info.Executor = InProcess
 	}
 	if _, served := runnerOf(d.info.Executor); served != nil {

@@ -42,6 +42,8 @@ type Info struct {
 	Idempotent bool `json:"idempotent,omitempty"`
 	// Concurrent tools may overlap with other calls of the same turn. Read-risk tools are unless declared otherwise.
 	Concurrent bool `json:"concurrent,omitempty"`
+	// Remote is set when the tool is an activity or a workflow of the team's own, nil when its code is in this process.
+	Remote *Remote `json:"remote,omitempty"`
 }
 
 // Repeatable reports whether a lost attempt may be run again without asking: read-risk or idempotent.

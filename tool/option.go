@@ -12,6 +12,10 @@ type Option interface {
 // choices holds what an Info cannot: whether something was said at all.
 type choices struct {
 	concurrent *bool
+	timeouts   *Timeouts
+	retry      *Retry
+	// positional is nil unless it was said.
+	positional []string
 }
 
 type optionFunc func(*Info, *choices)

@@ -122,7 +122,7 @@ func (t *Toolset) UnmarshalJSON(data []byte) error {
 }
 
 func (i Info) clone() Info {
-	i.Parameters = slices.Clone(i.Parameters)
+	i.Parameters, i.Remote = slices.Clone(i.Parameters), i.Remote.Clone()
 	if i.Version != nil {
 		v := *i.Version
 		i.Version = &v

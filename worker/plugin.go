@@ -270,6 +270,7 @@ func registerShared(r registry, e *activities.Engine) {
 	register(r, protocol.ActivityResolveRef, e.ResolveRef)
 	register(r, protocol.ActivityGenerate, e.Generate)
 	register(r, protocol.ActivityObserve, e.Observe)
+	register(r, protocol.ActivityReceiveResult, e.ReceiveResult)
 }
 
 // registerHost registers what only the host of a tree can do.
@@ -281,7 +282,10 @@ func registerHost(r registry, e *activities.Engine) {
 
 func (p *Plugin) registerTools(r registry) {
 	for _, d := range p.pipeline.Tools() {
-		register(r, protocol.ToolPrefix+d.Name(), activities.RunTool)
+		// One that is an activity or a workflow of the team's own runs where its workers are.
+		if d.Info().Remote == nil {
+			register(r, protocol.ToolPrefix+d.Name(), activities.RunTool)
+		}
 	}
 	if p.dynamic {
 		r.RegisterDynamicActivity(activities.RunDynamicTool, activity.DynamicRegisterOptions{})

@@ -70,6 +70,9 @@ type agent struct {
 	artifacts  []protocol.Artifact
 	// observing are the calls of observers that may still run.
 	observing []workflow.Future
+	// abroad counts the calls that other workers run now, onTheWay weighs their outcomes.
+	abroad   int
+	onTheWay workflow.Semaphore
 
 	// env is where the tools run.
 	env environment

@@ -66,6 +66,7 @@ func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model
 			a.decide(ctx, s, futures[i])
 		}
 	}
+	a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
 	wg := workflow.NewWaitGroup(ctx)
 	for _, s := range steps {
 		if s.state == stepDone {
@@ -104,6 +105,10 @@ func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested, room
 		a.calls++
 		s.result = tool.Fail(tool.InvalidArguments, "the arguments are not valid JSON")
 		s.result.Failure.Issues = []tool.Issue{{Message: "not valid JSON: " + short(c.Raw, 200)}}
+		return s
+	case facts.Remote != nil && c.InputRef != nil:
+		a.calls++
+		s.result = tooLong(facts)
 		return s
 	}
 	a.calls++
@@ -152,7 +157,11 @@ func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(s
 	// Waiting for a place ends with the run; dispatch then says so.
 	_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
 	s.state = stepRunning
-	s.result = a.gate.dispatch(ctx, s.permit, a.callOf(ctx, s), a.env.queue)
+	if s.facts.Remote != nil {
+		s.result = a.foreign(ctx, s)
+	} else {
+		s.result = a.gate.dispatch(ctx, s.permit, a.callOf(ctx, s), a.env.queue)
+	}
 	if s.permit.modified {
 		s.result.FinalInput = s.permit.shown()
 	}

@@ -1,0 +1,265 @@
+package workflows
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+const (
+	// mostReceived bounds what the outcome of one call may weigh on its way to a worker of the agent's own. The server
+	// takes 2 MiB; a task with more would fail for ever.
+	mostReceived = 2<<20 - 128<<10
+	// mostOnTheWay bounds the outcomes of all calls that are on their way, because those of one workflow task have to fit
+	// into one message of 4 MiB.
+	mostOnTheWay = 2 << 20
+	// mostPerCall is what a call may add to the history, its value twice; mostHistory is below where the server ends the run.
+	mostPerCall, mostHistory = 4 << 20, 48 << 20
+	// grace is how long a cancelled activity without heartbeats is waited for. One that was never taken is gone at once; one
+	// that runs does not hear of it.
+	grace = 10 * time.Second
+)
+
+// outcome is how a call ended that another worker ran. The value is set if the result is OK.
+type outcome struct {
+	result tool.Result
+	value  converter.RawValue
+	// dispatched says that the call may have begun.
+	dispatched bool
+}
+
+// foreign runs a permitted call of a tool that is an activity or a workflow of a team's own. What comes back is not shown to
+// anybody before a worker of the agent has put it through the listeners.
+func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
+	call := a.callOf(ctx, s)
+	call.Lease = nil
+	out, full := outcome{}, false
+	// Calls at once are as many as can all come back with the most that there is.
+	_ = workflow.Await(ctx, func() bool {
+		size := workflow.GetInfo(ctx).GetCurrentHistorySize() + (a.abroad+1)*mostPerCall
+		full = size > mostHistory && a.abroad == 0
+		return size <= mostHistory || full
+	})
+	if full {
+		out.result = tool.Fail(tool.Skipped, "the agent's history is nearly full: calls of other workers, whose results are in it, end here")
+	} else {
+		a.abroad++
+		out = a.gate.remote(ctx, s.permit, call)
+		a.abroad--
+	}
+	return a.receive(ctx, s.permit, call, out)
+}
+
+// remote runs the call, again if no worker knew its type. It never leaves the outcome open.
+func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
+	r := p.facts.Remote
+	until := workflow.Now(ctx).Add(g.cfg.Patience)
+	for n := 1; ; n++ {
+		args, refused := g.mayStart(ctx, p)
+		if refused != nil {
+			return outcome{result: *refused, dispatched: n > 1}
+		}
+		if r.Kind == tool.RemoteWorkflow {
+			return g.child(ctx, p, args)
+		}
+		p.place.ActivityID = call.ID
+		if n > 1 {
+			p.place.ActivityID = fmt.Sprintf("%s~%d", call.ID, n)
+		}
+		out := g.activity(ctx, p, args)
+		if out.result.Code != codeNeverStarted {
+			return out
+		}
+		if !workflow.Now(ctx).Before(until) || workflow.Sleep(ctx, driftPause) != nil {
+			out.result.Code = tool.ToolError
+			return out
+		}
+	}
+}
+
+// mayStart says at the moment of execution what a worker of ours would say: it returns the arguments or a refusal.
+func (g *gate) mayStart(ctx workflow.Context, p *permit) ([]any, *tool.Result) {
+	refuse := func(r tool.Result) ([]any, *tool.Result) { return nil, &r }
+	switch {
+	case ctx.Err() != nil:
+		return refuse(tool.Deny(tool.ByCancel, "", "the run was cancelled before the call started"))
+	case p.inputRef != nil:
+		return refuse(tooLong(p.facts))
+	case p.expires != 0 && workflow.Now(ctx).Unix() > p.expires:
+		return refuse(tool.Deny(tool.ByExpiry, "", "the approval had expired before the call could start"))
+	case !sameRun(ctx, p):
+		r := tool.Fail(tool.EffectUnknown, "the run was reset after this call was decided; it may have had its effect before, check before trying again")
+		r.Failure.Started = true
+		return refuse(r)
+	}
+	list, err := p.facts.Remote.Arguments(p.input)
+	if err != nil {
+		return refuse(tool.Fail(tool.InvalidArguments, err.Error()))
+	}
+	args := make([]any, len(list))
+	for i, raw := range list {
+		// As JSON and not as a payload, so that the team's converter and codec treat it like their own values.
+		args[i] = raw
+	}
+	if _, err := g.cfg.Converter.ToPayloads(args...); err != nil {
+		return refuse(tool.Fail(tool.ToolError, "the arguments could not be encoded, and the call never started: "+short(err.Error(), 500)))
+	}
+	return args, nil
+}
+
+// tooLong is the result of a call whose arguments are not in history, where another worker would read them.
+func tooLong(f protocol.ToolFacts) tool.Result {
+	r := tool.Fail(tool.InvalidArguments, fmt.Sprintf("the arguments are too long: %q is %s, and such a tool takes at most %d bytes, %d with all "+
+		"calls of a turn, and fewer when a person edits them", f.Name, f.Remote, protocol.InlineInput, protocol.InlineTurn))
+	r.Failure.Issues = []tool.Issue{{Message: "too long"}}
+	return r
+}
+
+// sameRun says that the run which permitted the call is the one that goes on with it. A reset in between means that the
+// call may have run already, and the other worker does not check. The run id is recorded where it is true: while a
+// history replays, it is that of the last run.
+func sameRun(ctx workflow.Context, p *permit) bool {
+	if p.facts.Repeatable() {
+		return true
+	}
+	var now string
+	err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return workflow.GetInfo(ctx).WorkflowExecution.RunID }).Get(&now)
+	return err == nil && now == p.runID
+}
+
+// activity runs one activity of the team's own, with the team's own times and retries.
+func (g *gate) activity(ctx workflow.Context, p *permit, args []any) outcome {
+	r := p.facts.Remote
+	t := r.Timeouts
+	wait := cmp.Or(t.ScheduleToStart, g.cfg.Patience)
+	if p.expires != 0 {
+		// Nobody on the other worker looks at the clock.
+		wait = min(wait, time.Unix(p.expires+1, 0).Sub(workflow.Now(ctx)))
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID: p.place.ActivityID, TaskQueue: r.TaskQueue, Summary: summary(p), WaitForCancellation: true,
+		StartToCloseTimeout: t.StartToClose, ScheduleToCloseTimeout: t.ScheduleToClose, ScheduleToStartTimeout: wait,
+		HeartbeatTimeout: t.Heartbeat, RetryPolicy: policy(r.Retry),
+	})
+	f := workflow.ExecuteActivity(workflow.WithValue(ctx, permitKey{}, p), r.Type, args...)
+	if t.Heartbeat == 0 && !ends(ctx, f) {
+		res := tool.Fail(tool.Aborted, "the call was cancelled; the activity expects no heartbeats and was not told, so it may still have its effect")
+		res.Failure.Started = true
+		return outcome{result: res, dispatched: true}
+	}
+	return p.outcome(ctx, f)
+}
+
+// ends waits for a future, after a cancellation no longer than grace.
+func ends(ctx workflow.Context, f workflow.Future) bool {
+	workflow.NewSelector(ctx).AddFuture(f, func(workflow.Future) {}).
+		AddReceive(ctx.Done(), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).Select(ctx)
+	if f.IsReady() {
+		return true
+	}
+	after, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	ok, _ := workflow.AwaitWithTimeout(after, grace, f.IsReady)
+	return ok
+}
+
+func policy(r tool.Retry) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{
+		InitialInterval: cmp.Or(r.InitialInterval, time.Second), BackoffCoefficient: cmp.Or(r.BackoffCoefficient, 2),
+		MaximumInterval: r.MaximumInterval, MaximumAttempts: int32(r.MaximumAttempts),
+		NonRetryableErrorTypes: append(slices.Clone(r.NonRetryable), protocol.ErrorDenied),
+	}
+}
+
+// child runs a workflow of the team's own. It ends with the agent, and the agent waits until it has.
+func (g *gate) child(ctx workflow.Context, p *permit, args []any) outcome {
+	r := p.facts.Remote
+	o := workflow.ChildWorkflowOptions{
+		WorkflowID: childID(ctx, p.callID), TaskQueue: r.TaskQueue, StaticSummary: summary(p), WaitForCancellation: true,
+		WorkflowRunTimeout: r.Timeouts.StartToClose, WorkflowExecutionTimeout: r.Timeouts.ScheduleToClose,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+	}
+	if r.Retry.MaximumAttempts != 1 {
+		o.RetryPolicy = policy(r.Retry)
+	}
+	p.place.ActivityID = o.WorkflowID
+	ctx = workflow.WithChildOptions(ctx, o)
+	return p.outcome(ctx, workflow.ExecuteChildWorkflow(workflow.WithValue(ctx, permitKey{}, p), r.Type, args...))
+}
+
+// childID is the same for every try of one call, also after a reset, and of no other call, also when the agent's id is used
+// again.
+func childID(ctx workflow.Context, callID string) string {
+	const most = 200
+	info := workflow.GetInfo(ctx)
+	sum := sha256.Sum256([]byte(info.WorkflowExecution.ID + "\x00" + info.OriginalRunID))
+	return short(info.WorkflowExecution.ID, most) + "/" + callID + "-" + hex.EncodeToString(sum[:6])
+}
+
+// ExecuteChildWorkflow puts the grant of a permitted call into its header, as ExecuteActivity does.
+func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, workflowType string, args ...any) workflow.ChildWorkflowFuture {
+	if p, ok := ctx.Value(permitKey{}).(*permit); ok {
+		if err := p.stamp(ctx, o.gate.cfg.Keys, workflowType); err != nil {
+			return o.Next.ExecuteChildWorkflow(refusing{ctx, err}, workflowType, args...)
+		}
+	}
+	return o.Next.ExecuteChildWorkflow(ctx, workflowType, args...)
+}
+
+// outcome waits for the end and reads it. Values are not looked at here.
+func (p *permit) outcome(ctx workflow.Context, f workflow.Future) outcome {
+	out := outcome{result: tool.Result{Code: tool.OK}, dispatched: true}
+	if err := f.Get(ctx, &out.value); err != nil {
+		out.result = p.failure(ctx, err)
+	}
+	return out
+}
+
+// receive hands an outcome to a worker of the agent's own and returns what that makes of it. A cancellation does not reach
+// it: what has happened is told.
+func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out outcome) tool.Result {
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	value := out.value
+	if value.Payload() == nil {
+		value = converter.NewRawValue(&commonpb.Payload{Data: []byte("null"),
+			Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)}})
+	}
+	// Not as the converter would count: the order in which calls go on may not depend on it.
+	load := min(int64(len(value.Payload().GetData())+len(call.Input)), mostOnTheWay)
+	if err := a.onTheWay.Acquire(ctx, load); err != nil {
+		return lostOutcome(out)
+	}
+	defer a.onTheWay.Release(load)
+	req := protocol.ReceiveRequest{Call: call, Tool: p.facts, RunID: p.runID, Result: out.result, Dispatched: out.dispatched}
+	if a.gate.weigh(req, value) > mostReceived {
+		req.Result = tool.Fail(tool.ToolError, fmt.Sprintf("the call ran and ended with %s; what it returned has %d bytes, too many to be passed on",
+			out.result.Code, len(value.Payload().GetData())+weight(out.result)))
+		req.Result.Failure.Started = true
+		value = converter.NewRawValue(&commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingNil)}})
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute, Summary: short(call.Name, mostSummary) + " · result",
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 10,
+			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
+	})
+	var res tool.Result
+	if err := workflow.ExecuteActivity(ctx, protocol.ActivityReceiveResult, req, value).Get(ctx, &res); err != nil {
+		workflow.GetLogger(ctx).Error("assent: a result could not be received", "tool", call.Name, "call", call.ID, "error", err)
+		return lostOutcome(out)
+	}
+	return res
+}

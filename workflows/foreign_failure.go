@@ -1,0 +1,122 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// failure turns the failure of an activity or a workflow of a team's own into what the model may know.
+func (p *permit) failure(ctx workflow.Context, err error) tool.Result {
+	r := p.facts.Remote
+	cause, started := err, true
+	var act *temporal.ActivityError
+	var child *temporal.ChildWorkflowExecutionError
+	switch {
+	case errors.As(err, &act):
+		cause, started = act.Unwrap(), act.StartedEventID() != 0
+	case errors.As(err, &child):
+		cause = child.Unwrap()
+	}
+	// What lies below the cause may be of other calls, or of an earlier attempt.
+	switch c := cause.(type) { //errorlint:ignore the outermost one
+	case *temporal.TimeoutError:
+		// An earlier attempt is the cause of a timeout that ends the last one in its queue.
+		return p.late(ctx, c, started || c.Unwrap() != nil)
+	case *temporal.CanceledError:
+		if !started && r.Retry.MaximumAttempts == 1 {
+			return tool.Deny(tool.ByCancel, "", "the call was cancelled before it started")
+		}
+		res := tool.Fail(tool.Aborted, "the call was cancelled while it ran")
+		res.Failure.Started = true
+		return res
+	case *temporal.ApplicationError:
+		return p.said(c)
+	case *temporal.PanicError:
+		return tool.Fail(tool.ToolError, "it panicked: "+short(c.Error(), mostError))
+	case *temporal.TerminatedError:
+		return p.unknown("the workflow was terminated")
+	case *temporal.ChildWorkflowExecutionAlreadyStartedError:
+		return p.unknown("the workflow of this call was started before, by a run that was reset")
+	}
+	return p.unknown("the call failed in an unknown way: " + short(cause.Error(), 500))
+}
+
+// late is the result of a call that did not end in time.
+func (p *permit) late(ctx workflow.Context, t *temporal.TimeoutError, started bool) tool.Result {
+	r := p.facts.Remote
+	times := r.Timeouts
+	switch {
+	case !started && p.expires != 0 && workflow.Now(ctx).Unix() > p.expires:
+		return tool.Deny(tool.ByExpiry, "", "the approval expired before a worker started the call")
+	case !started:
+		return tool.Fail(tool.ToolError, fmt.Sprintf("no worker took %s in time, and it never started", r))
+	case t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		return p.unknown(fmt.Sprintf("no worker took another attempt of %s in time", r))
+	case t.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
+		return p.unknown(fmt.Sprintf("the worker that ran %s was lost, or gave no heartbeat for %s", r, times.Heartbeat))
+	}
+	msg := fmt.Sprintf("%s did not end in %s", r, times.StartToClose)
+	if t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE {
+		msg = fmt.Sprintf("%s did not end in %s with all attempts", r, times.ScheduleToClose)
+	}
+	if p.facts.Repeatable() {
+		return tool.Fail(tool.ToolTimeout, msg)
+	}
+	return p.unknown(msg)
+}
+
+// plainTypes are the types of Go errors that say nothing.
+var plainTypes = []string{"", "errorString", "wrapError", "wrapErrors", "joinError"}
+
+// said is the result of a call that failed by its own account.
+func (p *permit) said(app *temporal.ApplicationError) tool.Result {
+	switch typ := app.Type(); {
+	case typ == protocol.ErrorDenied:
+		var r tool.Result
+		refusals := []tool.Code{tool.Denied, tool.Blocked, tool.InvalidArguments, tool.EffectUnknown}
+		if app.HasDetails() && app.Details(&r) == nil && slices.Contains(refusals, r.Code) && r.Failure != nil {
+			return r
+		}
+		return tool.Deny(tool.ByGrant, "", short(app.Message(), mostError))
+	case typ == errorNotRegistered:
+		return tool.Fail(codeNeverStarted, fmt.Sprintf("a worker took %s and does not know it", p.facts.Remote))
+	case slices.Contains(plainTypes, typ):
+		return tool.Fail(tool.ToolError, short(app.Message(), mostError))
+	default:
+		return tool.Fail(tool.ToolError, short(app.Message(), mostError)+" ("+short(typ, 100)+")")
+	}
+}
+
+// errorNotRegistered is what Go workers say of an activity type that they do not have.
+const errorNotRegistered = "ActivityNotRegisteredError"
+
+// lostOutcome is the result of a call whose outcome no worker of the agent could take. What it returned has passed no
+// listener and is not told.
+func lostOutcome(out outcome) tool.Result {
+	if !out.dispatched {
+		return out.result
+	}
+	r := tool.Fail(tool.ToolError, fmt.Sprintf("the call ended with %s, and what it returned could not be received", out.result.Code))
+	r.Failure.Started = true
+	if out.result.Code == tool.EffectUnknown || out.result.Code == tool.Denied {
+		r.Code, r.Failure.Reason = out.result.Code, out.result.Failure.Reason
+	}
+	return r
+}
+
+// weigh is what arguments of an activity weigh on the wire.
+func (g *gate) weigh(args ...any) int {
+	payloads, err := g.cfg.Converter.ToPayloads(args...)
+	if err != nil {
+		return mostReceived + 1
+	}
+	return payloads.Size()
+}
