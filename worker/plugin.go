@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -47,6 +48,9 @@ type Plugin struct {
 	hostStarted int
 	// hostKeys are the instances of host, which meet this Plugin again when it is on their client.
 	hostKeys map[string]bool
+	// fronted says that a client has this Plugin, behind that a warning of interceptors behind the gate was given.
+	fronted atomic.Bool
+	behind  sync.Once
 	// registered are the activity types of each worker, by its instance.
 	registered map[string]*registered
 }
@@ -59,12 +63,14 @@ type (
 
 // parts are what a worker gets: both halves of the seam.
 type parts struct {
-	engine       *activities.Engine
-	hostQueue    string
-	interceptors []interceptor.WorkerInterceptor
+	engine    *activities.Engine
+	hostQueue string
+	// first and last stand round the team's own interceptors.
+	first interceptor.WorkerInterceptor
+	last  []interceptor.WorkerInterceptor
 }
 
-// half is one of the two interceptors of a Plugin and says whose it is.
+// half is one of the interceptors of a Plugin and says whose it is.
 type half struct {
 	interceptor.WorkerInterceptor
 	of *Plugin
@@ -108,7 +114,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate, err := workflows.NewInterceptor(workflows.Config{
+	first, last, err := workflows.NewInterceptors(workflows.Config{
 		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, DecideTimeout: p.decideTimeout, Patience: p.patience,
 		Keys: cfg.Keys, Converter: p.converter, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
@@ -117,23 +123,38 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		return nil, err
 	}
 	p.built = &parts{engine: engine, hostQueue: cfg.HostQueue,
-		interceptors: []interceptor.WorkerInterceptor{half{gate, p}, half{activities.NewInterceptor(engine), p}}}
+		first: lookout{half{first, p}},
+		last:  []interceptor.WorkerInterceptor{half{last, p}, half{activities.NewInterceptor(engine), p}}}
 	return p.built, nil
 }
 
 func hostQueue(queue, hostID string) string { return queue + "@" + hostID }
 
-// ConfigureClient takes the team's data converter: arguments are judged as it encodes them.
+// ConfigureClient takes the team's data converter, because arguments are judged as it encodes them, and stands before
+// the client's interceptors, which would else come before all of a worker's.
 func (p *Plugin) ConfigureClient(_ context.Context, o client.PluginConfigureClientOptions) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if o.ClientOptions.DataConverter != nil && p.converter == nil {
 		p.converter = o.ClientOptions.DataConverter
 	}
+	have := slices.DeleteFunc(slices.Clone(o.ClientOptions.Interceptors), func(i interceptor.ClientInterceptor) bool {
+		f, ok := i.(*front)
+		return ok && f.of == p
+	})
+	p.fronted.Store(true)
+	o.ClientOptions.Interceptors = append([]interceptor.ClientInterceptor{&front{of: p}}, have...)
 	return nil
 }
 
-// ConfigureWorker installs the interceptors, last and once.
+// made is what build has made for the worker.
+func (p *Plugin) made() *parts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.built
+}
+
+// ConfigureWorker installs the interceptors round all others, once.
 func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWorkerOptions) error {
 	parts, err := p.build(o.TaskQueue)
 	if err != nil {
@@ -142,7 +163,7 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if err := p.alone(o.WorkerOptions.Interceptors); err != nil {
 		return err
 	}
-	o.WorkerOptions.Interceptors = install(o.WorkerOptions.Interceptors, parts.interceptors)
+	o.WorkerOptions.Interceptors = parts.install(o.WorkerOptions.Interceptors)
 	if parts.hostQueue != "" && o.TaskQueue == parts.hostQueue {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -178,10 +199,12 @@ func (p *Plugin) alone(have []interceptor.WorkerInterceptor) error {
 	return nil
 }
 
-// install puts ours last, once.
-func install(have, ours []interceptor.WorkerInterceptor) []interceptor.WorkerInterceptor {
+// install puts ours round those of the team, once.
+func (p *parts) install(have []interceptor.WorkerInterceptor) []interceptor.WorkerInterceptor {
+	first := []interceptor.WorkerInterceptor{p.first}
+	ours := append(first, p.last...)
 	have = slices.DeleteFunc(slices.Clone(have), func(i interceptor.WorkerInterceptor) bool { return slices.Contains(ours, i) })
-	return append(have, ours...)
+	return slices.Concat(first, have, p.last)
 }
 
 // ConfigureWorkflowReplayer installs the interceptors in a replayer.
@@ -193,7 +216,7 @@ func (p *Plugin) ConfigureWorkflowReplayer(_ context.Context, o worker.PluginCon
 	if err := p.alone(o.WorkflowReplayerOptions.Interceptors); err != nil {
 		return err
 	}
-	o.WorkflowReplayerOptions.Interceptors = install(o.WorkflowReplayerOptions.Interceptors, parts.interceptors)
+	o.WorkflowReplayerOptions.Interceptors = parts.install(o.WorkflowReplayerOptions.Interceptors)
 	return nil
 }
 
@@ -299,7 +322,7 @@ func (p *Plugin) startHost(parts *parts) error {
 		return nil
 	}
 	w := worker.New(p.client, parts.hostQueue, worker.Options{
-		DisableWorkflowWorker: true, Interceptors: parts.interceptors, WorkerStopTimeout: 5 * time.Second,
+		DisableWorkflowWorker: true, Interceptors: parts.install(nil), WorkerStopTimeout: 5 * time.Second,
 	})
 	registerHost(w, parts.engine)
 	p.registerTools(w)

@@ -107,11 +107,13 @@ func TestPluginNames(t *testing.T) {
 // theirs is an interceptor of the team's own.
 type theirs struct {
 	interceptor.WorkerInterceptorBase
+	interceptor.ClientInterceptorBase
 	name string
 }
 
-// Given to the client and to the worker, the plugin meets the same options twice: it acts once, and last.
-func TestInterceptorsAreInstalledOnceAndLast(t *testing.T) {
+// Given to the client and to the worker, the plugin meets the same options twice: it acts once, round all others. The
+// first interceptor's calls go to the server as they are; the last one sees what a workflow or an activity gets.
+func TestInterceptorsAreInstalledOnceAndRoundAllOthers(t *testing.T) {
 	p, err := worker.New(good(t))
 	require.NoError(t, err)
 	first, second := &theirs{name: "first"}, &theirs{name: "second"}
@@ -120,20 +122,27 @@ func TestInterceptorsAreInstalledOnceAndLast(t *testing.T) {
 		require.NoError(t, p.ConfigureWorker(context.Background(), sdkworker.PluginConfigureWorkerOptions{TaskQueue: "q", WorkerOptions: &o}))
 	}
 	configure()
-	require.Len(t, o.Interceptors, 3)
-	require.Same(t, first, o.Interceptors[0])
-	ours := o.Interceptors[1:]
-
-	o.Interceptors = append(o.Interceptors, second)
-	configure()
 	require.Len(t, o.Interceptors, 4)
-	require.Equal(t, []interceptor.WorkerInterceptor{first, second, ours[0], ours[1]}, o.Interceptors)
+	require.Same(t, first, o.Interceptors[1])
+	gate, entry, activities := o.Interceptors[0], o.Interceptors[2], o.Interceptors[3]
+
+	o.Interceptors = append([]interceptor.WorkerInterceptor{second}, o.Interceptors...)
+	configure()
+	require.Equal(t, []interceptor.WorkerInterceptor{gate, second, first, entry, activities}, o.Interceptors)
 
 	var r sdkworker.WorkflowReplayerOptions
 	for range 2 {
 		require.NoError(t, p.ConfigureWorkflowReplayer(context.Background(), sdkworker.PluginConfigureWorkflowReplayerOptions{WorkflowReplayerOptions: &r}))
 	}
-	require.Len(t, r.Interceptors, 2)
+	require.Len(t, r.Interceptors, 3)
+
+	var c client.Options
+	c.Interceptors = []interceptor.ClientInterceptor{&theirs{name: "third"}}
+	for range 2 {
+		require.NoError(t, p.ConfigureClient(context.Background(), client.PluginConfigureClientOptions{ClientOptions: &c}))
+	}
+	require.Len(t, c.Interceptors, 2, "a client's interceptors come before a worker's, so the gate stands before them too")
+	require.IsType(t, &theirs{}, c.Interceptors[1])
 }
 
 // Of two plugins on one worker only one would act, and the other's activities would run unguarded.

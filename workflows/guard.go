@@ -121,9 +121,30 @@ func (g *gate) later(ctx workflow.Context, req protocol.DecideRequest,
 			settable.SetError(err)
 			return
 		}
-		settable.Chain(f)
+		g.hand(ctx, settable, f)
 	})
 	return future
+}
+
+// hand gives the outcome of a call to who waits for it. A future that an interceptor of the client has made cannot be
+// chained.
+func (g *gate) hand(ctx workflow.Context, s workflow.Settable, f workflow.Future) {
+	if chained(s, f) {
+		return
+	}
+	var raw converter.RawValue
+	if err := f.Get(ctx, &raw); err != nil || raw.Payload() == nil {
+		s.Set(nil, err)
+		return
+	}
+	p, err := g.cfg.Converter.ToPayload(raw)
+	s.Set(&commonpb.Payloads{Payloads: []*commonpb.Payload{p}}, err)
+}
+
+func chained(s workflow.Settable, f workflow.Future) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	s.Chain(f)
+	return true
 }
 
 // permitted takes one call through decision, question and answer. Its error is an assent.Denied with the result.

@@ -12,32 +12,42 @@ import (
 	"github.com/assent-dev/assent/protocol"
 )
 
-// NewInterceptor returns the workflow half of the seam. It must be the last interceptor of its worker: a later one
-// could rewrite arguments that were approved.
+// NewInterceptor returns the workflow half of the seam, for a worker without other interceptors.
 func NewInterceptor(cfg Config) (interceptor.WorkerInterceptor, error) {
+	_, last, err := NewInterceptors(cfg)
+	return last, err
+}
+
+// NewInterceptors returns the workflow half of the seam in two pieces, between which all other interceptors stand.
+// What the first interceptor of a worker is given on the way out of a workflow goes to the server as it is, so that is
+// what it judges; what the last one is given on the way in is what the workflow gets.
+func NewInterceptors(cfg Config) (first, last interceptor.WorkerInterceptor, err error) {
 	if err := cfg.validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &workerInterceptor{cfg: &cfg}, nil
+	return &workerInterceptor{cfg: &cfg, first: true}, &workerInterceptor{cfg: &cfg}, nil
 }
 
 type workerInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	cfg *Config
+	// first leaves the arguments of guarded workflow types to the last one.
+	first bool
 }
 
 // InterceptWorkflow makes the gate of one run. It exists before the first signal is delivered, which is before
 // the workflow's own code runs.
 func (w *workerInterceptor) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	own := workflow.GetInfo(ctx).WorkflowType.Name == protocol.WorkflowAgent
-	in := &inbound{gate: newGate(w.cfg, own)}
+	in := &inbound{gate: newGate(w.cfg, own), first: w.first}
 	in.Next = next
 	return in
 }
 
 type inbound struct {
 	interceptor.WorkflowInboundInterceptorBase
-	gate *gate
+	gate  *gate
+	first bool
 }
 
 func (i *inbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
@@ -49,8 +59,13 @@ func (i *inbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
 // ExecuteWorkflow opens the gate, runs the workflow behind it and closes what it leaves open.
 func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	g := i.gate
-	if gateFrom(ctx) != nil {
-		// Installed twice: the outer one acts.
+	if outer := gateFrom(ctx); outer != nil {
+		// Installed twice: the outer one acts, and this one sees what the workflow gets.
+		if !i.first {
+			if err := outer.enter(ctx, in.Args); err != nil {
+				return nil, err
+			}
+		}
 		return i.Next.ExecuteWorkflow(ctx, in)
 	}
 	// A run that began before the gate existed stays as it is for its life.
@@ -67,7 +82,11 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		in.Args = []any{protocol.AgentInput{}}
 	}
 	g.restore(ctx)
-	res, err := any(nil), g.enter(ctx, in.Args)
+	var res any
+	var err error
+	if !i.first {
+		err = g.enter(ctx, in.Args)
+	}
 	if err == nil {
 		res, err = i.Next.ExecuteWorkflow(ctx, in)
 	}

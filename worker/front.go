@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"log/slog"
+	"reflect"
+	"strings"
+
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+)
+
+// front is the first interceptor of all workers of a client.
+type front struct {
+	clientInterceptorBase
+	workerInterceptorBase
+	of *Plugin
+}
+
+type (
+	clientInterceptorBase = interceptor.ClientInterceptorBase
+	workerInterceptorBase = interceptor.WorkerInterceptorBase
+)
+
+// InterceptWorkflow is that of the gate, which exists since the worker was configured.
+func (f *front) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return f.of.made().first.InterceptWorkflow(ctx, next)
+}
+
+// lookout is the first half of the gate. It says when somebody stands before it after all.
+type lookout struct{ half }
+
+// InterceptWorkflow is that of the gate.
+func (l lookout) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &watched{l.half.InterceptWorkflow(ctx, next), l.of}
+}
+
+type watched struct {
+	interceptor.WorkflowInboundInterceptor
+	of *Plugin
+}
+
+// Init is given what calls go to.
+func (w *watched) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	w.of.lookBehind(out)
+	return w.WorkflowInboundInterceptor.Init(out)
+}
+
+// lookBehind warns, once, of an interceptor that gets calls after they were judged: one of a client that does not have
+// this Plugin. The SDK's own change no arguments.
+func (p *Plugin) lookBehind(out interceptor.WorkflowOutboundInterceptor) {
+	t := reflect.TypeOf(out)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if p.fronted.Load() || strings.HasPrefix(t.PkgPath(), "go.temporal.io/sdk/") {
+		return
+	}
+	p.behind.Do(func() {
+		log := p.engine.Log
+		if log == nil {
+			log = slog.Default()
+		}
+		log.Warn("assent: an interceptor of the client gets calls after they were judged; give the plugin to the client as well",
+			"interceptor", t.String())
+	})
+}
