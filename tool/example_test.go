@@ -37,3 +37,21 @@ func Example() {
 	// {"code":"TOOL_ERROR","failure":{"message":"databases are not deployed; name a service","retry":true}}
 	// {"code":"INVALID_ARGUMENTS","failure":{"message":"arguments do not fit the schema","issues":[{"pointer":"/replicas","message":"maximum: got 12, want 9"},{"pointer":"/service","message":"minLength: got 0, want 1"}]}}
 }
+
+// An activity that a billing team has, called as refund(orderId, amount), becomes a tool of agents.
+func ExampleFromActivity() {
+	schema := json.RawMessage(`{"type":"object","properties":{"orderId":{"type":"string"},"amount":{"type":"integer"}},"required":["orderId","amount"]}`)
+	def, err := tool.FromActivity("refund", "Refunds a part of an order.", schema, "RefundOrder", "billing",
+		tool.Write, tool.NeedsApproval(), tool.Positional("orderId", "amount"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := def.Info().Remote
+	args, err := r.Arguments(json.RawMessage(`{"amount":5,"orderId":"a-17"}`))
+	fmt.Printf("%s: %s %v\n", r, args, err)
+	fmt.Println(r.Timeouts.StartToClose, r.Retry.MaximumAttempts)
+	// Output:
+	// the activity "RefundOrder" on task queue "billing": ["a-17" 5] <nil>
+	// 10m0s 1
+}
