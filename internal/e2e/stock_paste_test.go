@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
+)
+
+// toPaste are the commands that a workflow's details print, as a person marks them: from the name of the program to the
+// next one or to the end of the block.
+func toPaste(details string) []string {
+	_, rest, _ := strings.Cut(details, "Answer with any of these")
+	var out []string
+	inside, fence := false, ""
+	for _, line := range strings.Split(rest, "\n") {
+		switch ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]; {
+		case fence == "" && len(ticks) >= 3:
+			inside, fence = false, ticks
+		case fence != "" && line == fence:
+			fence = ""
+		case fence == "":
+		case strings.HasPrefix(line, "temporal ") || strings.HasPrefix(line, "starter "):
+			out, inside = append(out, line), true
+		case inside:
+			out[len(out)-1] += "\n" + line
+		}
+	}
+	return out
+}
+
+// command returns the one to paste that begins so and has the word.
+func (o *operator) command(id, program, word string) string {
+	o.t.Helper()
+	details := o.details(id)
+	for _, c := range toPaste(details) {
+		if strings.HasPrefix(c, program+" ") && strings.Contains(c, word) {
+			return c
+		}
+	}
+	require.Fail(o.t, "there is no such command", "%s … %s in\n%s", program, word, details)
+	return ""
+}
+
+// The details of an agent print commands that work as they are, in any POSIX shell.
+func TestStockPastedCommands(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ program, word, code string }{
+		"allow":         {"temporal", `"allow"`, "OK"},
+		"deny":          {"temporal", `"deny"`, "DENIED/person"},
+		"starter allow": {"starter", "approve", "OK"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOperator(t)
+			w := newWorld(t)
+			// The key is not open anywhere else, so that it alone is enough.
+			w.work(askingWith(strings.ReplaceAll(oneAsk, "text: a", "text: "+uuid.NewString())))
+			w.start(protocol.AgentInput{})
+			w.pending(1)
+			o.finds(waiting, true, w.id)
+			if tc.program == "starter" {
+				build := exec.Command("go", "build", "-o", filepath.Join(o.bin, "starter"), "../../cmd/starter")
+				out, err := build.CombinedOutput()
+				require.NoError(t, err, "%s", out)
+			}
+			line := o.command(w.id, tc.program, tc.word)
+			s := o.exec("sh", "-c", line)
+			require.Zero(t, s.code, "%s\n%v", line, s)
+			require.Equal(t, []string{tc.code}, w.codes(w.result()))
+		})
+	}
+}
+
+// release is a team's own workflow: one activity, by name.
+func release(ctx workflow.Context, name string) (string, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	var out string
+	err := workflow.ExecuteActivity(ctx, name, map[string]string{"what": "api"}).Get(ctx, &out)
+	return out, err
+}
+
+// guarded starts a workflow that is not an agent and waits until its activity asks.
+func guarded(t *testing.T, id, activityType string) (*world, client.WorkflowRun, approval.Approval) {
+	t.Helper()
+	w := newWorld(t)
+	w.id = id
+	g, err := worker.NewGuard(worker.GuardConfig{
+		Tools:       map[string]tool.Options{activityType: {Risk: tool.Execute}},
+		Permissions: permission.Layer{Preset: permission.Standard}, DecideTimeout: 20 * time.Second, Log: logger(),
+	})
+	require.NoError(t, err)
+	wk := sdkworker.New(w.c, w.queue, options(g))
+	wk.RegisterWorkflowWithOptions(release, workflow.RegisterOptions{Name: "Release"})
+	wk.RegisterActivityWithOptions(func(_ context.Context, in map[string]string) (string, error) {
+		return in["what"], appendLine(w.effects, in["what"])
+	}, activity.RegisterOptions{Name: activityType})
+	require.NoError(t, wk.Start())
+	t.Cleanup(wk.Stop)
+	run, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue}, "Release", activityType)
+	require.NoError(t, err)
+	var l approval.List
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		v, err := w.c.QueryWorkflow(ctx, w.id, "", protocol.GuardQueryApprovals)
+		return err == nil && v.Get(&l) == nil && len(l.Pending) == 1
+	}, patience, tick)
+	return w, run, l.Pending[0]
+}
+
+// ended is the error type with which a guarded workflow ended, empty if it did not fail.
+func ended(t *testing.T, run client.WorkflowRun) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := run.Get(ctx, nil)
+	if err == nil {
+		return ""
+	}
+	var app *temporal.ApplicationError
+	require.True(t, errors.As(err, &app), "%v", err)
+	return app.Type()
+}
+
+func TestStockToolsAnswerAGuardedWorkflow(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	id := "release-" + uuid.NewString()
+	_, run, q := guarded(t, id, "Deploy")
+	o.finds(waiting, true, id)
+	require.Contains(t, o.ok("workflow", "query", "-w", id, "--type", "assent_approvals"), `"key":"`+q.Key+`"`)
+	require.Contains(t, o.refused("workflow", "query", "-w", id, "--type", "approvals"), "unknown queryType approvals")
+	resolve := []string{"workflow", "update", "execute", "-w", id, "--name", "assent_resolve", "--input"}
+	require.Contains(t, o.refused(append(resolve, `{"key":"Deploy-00000000","decision":"allow"}`)...), "no such question is pending")
+	o.ok("workflow", "signal", "-w", id, "--name", "assent_approval", "--input", `{"key":"Deploy-00000000","decision":"allow"}`)
+	o.ok(append(resolve, `{"key":"`+q.Key+`","decision":"allow"}`)...)
+	require.Empty(t, ended(t, run))
+	o.finds(waiting, false, id)
+
+	id = "release-" + uuid.NewString()
+	_, run, _ = guarded(t, id, "Deploy")
+	o.ok("workflow", "signal", "-w", id, "--name", "assent_approval", "--input", `"deny"`)
+	require.Equal(t, protocol.ErrorDenied, ended(t, run))
+}
+
+// Workflow ids and activity types are free text. Whatever they hold, a pasted command is one command and answers that
+// question of that workflow.
+func TestStockPastedCommandsAreSafe(t *testing.T) {
+	t.Parallel()
+	for name, awkward := range map[string]string{
+		"plain":        "Deploy",
+		"quote":        "it's; touch pwned #",
+		"quotes":       "''; touch pwned; ''",
+		"double":       `say "x"; touch pwned; "`,
+		"space":        "two words",
+		"substitution": "$(touch pwned)",
+		"backquotes":   "`touch pwned`",
+		"backslash":    `a\'; touch pwned; \'`,
+		"variable":     "$HOME",
+		"glob":         "*",
+		"option":       "--help",
+		"history":      "!!",
+		"comment":      "# nothing",
+		"pipe":         "a|touch pwned",
+		"redirection":  "a>pwned",
+		"fence":        "```\ntouch pwned\n```",
+		"newline":      "a\ntouch pwned",
+		"escape":       "a\x1b[201~\ntouch pwned\n",
+		"return":       "a\rtouch pwned",
+		"letters":      "Größe-好",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOperator(t)
+			recorder := "#!/bin/sh\nprintf '%s\\0' \"$@\" >starter.args\n"
+			require.NoError(t, os.WriteFile(filepath.Join(o.bin, "starter"), []byte(recorder), 0o755))
+			for i, tc := range []struct{ shell, word, end string }{{"sh", `"allow"`, ""}, {"bash", `"deny"`, protocol.ErrorDenied}} {
+				id := uuid.NewString()
+				// The SDK refuses other ids, because it puts them into a header.
+				if strings.IndexFunc(awkward, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+					id = awkward + " " + id
+				}
+				w, run, q := guarded(t, id, awkward)
+
+				line := o.command(id, "starter", "approve")
+				s := o.exec(tc.shell, "-c", line)
+				require.Zero(t, s.code, "%s\n%v", line, s)
+				args, err := os.ReadFile(filepath.Join(o.dir, "starter.args"))
+				require.NoError(t, err)
+				require.Contains(t, strings.Split(string(args), "\x00"), q.Key, line)
+
+				line = o.command(id, "temporal", tc.word)
+				s = o.exec(tc.shell, "-c", line)
+				require.Zero(t, s.code, "%s\n%v", line, s)
+				require.Equal(t, tc.end, ended(t, run), line)
+				require.Equal(t, i == 0, len(w.ran()) == 1)
+				require.NoFileExists(t, filepath.Join(o.dir, "pwned"))
+			}
+		})
+	}
+}
