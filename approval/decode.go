@@ -15,7 +15,11 @@ import (
 const MaxAnswer = 64 << 10
 
 // DecodeError reports an answer that names no question, with the reason for people.
-type DecodeError struct{ Why string }
+type DecodeError struct {
+	Why string
+	// Key is set when the answer names a key that is not pending.
+	Key string
+}
 
 func (e *DecodeError) Error() string { return "answer ignored: " + e.Why }
 
@@ -26,17 +30,17 @@ func (e *DecodeError) Error() string { return "answer ignored: " + e.Why }
 func Decode(data []byte, pending []string) ([]Resolution, error) {
 	switch {
 	case len(data) == 0:
-		return nil, &DecodeError{"it is empty"}
+		return nil, &DecodeError{Why: "it is empty"}
 	case len(data) > MaxAnswer:
-		return nil, &DecodeError{fmt.Sprintf("it has %d bytes, at most %d are read", len(data), MaxAnswer)}
+		return nil, &DecodeError{Why: fmt.Sprintf("it has %d bytes, at most %d are read", len(data), MaxAnswer)}
 	case !utf8.Valid(data):
-		return nil, &DecodeError{"it is not UTF-8 text"}
+		return nil, &DecodeError{Why: "it is not UTF-8 text"}
 	}
 	// A UI or a shell quoting slip sends the object as a JSON string; one level is unwrapped.
 	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '"' {
 		var s string
 		if err := json.Unmarshal(data, &s); err != nil {
-			return nil, &DecodeError{"it is not JSON"}
+			return nil, &DecodeError{Why: "it is not JSON"}
 		}
 		if inner := strings.TrimSpace(s); strings.HasPrefix(inner, "{") {
 			data = []byte(inner)
@@ -45,7 +49,7 @@ func Decode(data []byte, pending []string) ([]Resolution, error) {
 		}
 	}
 	if len(data) == 0 || data[0] != '{' {
-		return nil, &DecodeError{"it is no object with a key and a decision"}
+		return nil, &DecodeError{Why: "it is no object with a key and a decision"}
 	}
 	return object(data, pending)
 }
@@ -56,9 +60,9 @@ func bare(word string, pending []string) ([]Resolution, error) {
 	case word == string(Allow) && len(pending) == 1:
 		return []Resolution{{Key: pending[0], Decision: Allow}}, nil
 	case word == string(Allow):
-		return nil, &DecodeError{fmt.Sprintf("a bare allow needs exactly one pending question, there are %d", len(pending))}
+		return nil, &DecodeError{Why: fmt.Sprintf("a bare allow needs exactly one pending question, there are %d", len(pending))}
 	case word == string(Deny) && len(pending) == 0:
-		return nil, &DecodeError{"nothing is pending"}
+		return nil, &DecodeError{Why: "nothing is pending"}
 	case word == string(Deny):
 		all := make([]Resolution, len(pending))
 		for i, k := range pending {
@@ -66,7 +70,7 @@ func bare(word string, pending []string) ([]Resolution, error) {
 		}
 		return all, nil
 	}
-	return nil, &DecodeError{fmt.Sprintf("the word %s is neither allow nor deny", quote(word))}
+	return nil, &DecodeError{Why: fmt.Sprintf("the word %s is neither allow nor deny", quote(word))}
 }
 
 // object reads an answer object. Its members are read one by one, so that a wrong type in one of them cannot
@@ -74,14 +78,14 @@ func bare(word string, pending []string) ([]Resolution, error) {
 func object(data []byte, pending []string) ([]Resolution, error) {
 	members, dup, err := exactMembers(data)
 	if err != nil {
-		return nil, &DecodeError{"it is not valid JSON"}
+		return nil, &DecodeError{Why: "it is not valid JSON"}
 	}
 	var key string
 	if raw, ok := members["key"]; !ok || json.Unmarshal(raw, &key) != nil || key == "" {
-		return nil, &DecodeError{"it names no key"}
+		return nil, &DecodeError{Why: "it names no key"}
 	}
 	if !contains(pending, key) {
-		return nil, &DecodeError{fmt.Sprintf("the key %s is not pending", quote(key))}
+		return nil, &DecodeError{Why: fmt.Sprintf("the key %s is not pending", quote(key)), Key: key}
 	}
 	if dup != "" {
 		return []Resolution{malformed(key, fmt.Sprintf("the member %s appears twice", quote(dup)))}, nil
@@ -101,21 +105,21 @@ func malformed(key, why string) Resolution {
 // Parse reads one well-formed answer and refuses everything else, for callers that can be told at once.
 func Parse(data []byte) (Resolution, error) {
 	if len(data) > MaxAnswer {
-		return Resolution{}, &DecodeError{fmt.Sprintf("it has %d bytes, at most %d are read", len(data), MaxAnswer)}
+		return Resolution{}, &DecodeError{Why: fmt.Sprintf("it has %d bytes, at most %d are read", len(data), MaxAnswer)}
 	}
 	if !utf8.Valid(data) {
-		return Resolution{}, &DecodeError{"it is not UTF-8 text"}
+		return Resolution{}, &DecodeError{Why: "it is not UTF-8 text"}
 	}
 	members, dup, err := exactMembers(data)
 	if err != nil {
-		return Resolution{}, &DecodeError{"it is no JSON object"}
+		return Resolution{}, &DecodeError{Why: "it is no JSON object"}
 	}
 	if dup != "" {
-		return Resolution{}, &DecodeError{fmt.Sprintf("the member %s appears twice", quote(dup))}
+		return Resolution{}, &DecodeError{Why: fmt.Sprintf("the member %s appears twice", quote(dup))}
 	}
 	r, why := strict(members)
 	if why != "" {
-		return Resolution{}, &DecodeError{why}
+		return Resolution{}, &DecodeError{Why: why}
 	}
 	return r, nil
 }

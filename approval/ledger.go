@@ -69,6 +69,9 @@ func (l *Ledger) Check(key string) error {
 	return &StateError{Key: key, How: l.done[key]}
 }
 
+// Ended says how the question of a key ended; it is empty for a key that is open or was never given.
+func (l *Ledger) Ended(key string) How { return l.done[key] }
+
 // Answer takes the first answer to a question: later ones get a *StateError. The question stays listed until Close.
 func (l *Ledger) Answer(key string) error {
 	if err := l.Check(key); err != nil {

@@ -113,8 +113,12 @@ func (g *gate) signal(ctx workflow.Context, data []byte) {
 	now := workflow.Now(ctx)
 	resolutions, err := approval.Decode(data, g.ledger.Keys())
 	if err != nil {
-		g.ledger.Ignore(now, viaSignal, "", err.Error())
-		workflow.GetLogger(ctx).Warn("assent: answer ignored", "reason", err.Error())
+		why := err.Error()
+		if bad := new(approval.DecodeError); errors.As(err, &bad) && g.ledger.Ended(bad.Key) != "" {
+			why += ", it was " + string(g.ledger.Ended(bad.Key)) + " before"
+		}
+		g.ledger.Ignore(now, viaSignal, "", why)
+		workflow.GetLogger(ctx).Warn("assent: answer ignored", "reason", why)
 	}
 	for _, r := range resolutions {
 		g.take(ctx, r, viaSignal)

@@ -14,7 +14,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdkworker "go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
@@ -157,7 +156,7 @@ func guardedWorkflow(w *world, guarded bool) {
 		opts.Plugins = []sdkworker.Plugin{g}
 	}
 	wk := sdkworker.New(w.c, w.queue, opts)
-	wk.RegisterWorkflowWithOptions(replaytest.Release, workflow.RegisterOptions{Name: "Release"})
+	replaytest.Register(wk)
 	for _, name := range []string{"Build", "Deploy"} {
 		wk.RegisterActivityWithOptions(func(_ context.Context, what string) (string, error) {
 			return what, appendLine(w.effects, name+" "+what)

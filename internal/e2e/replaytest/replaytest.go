@@ -15,6 +15,7 @@ import (
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worker"
 )
@@ -29,6 +30,46 @@ func Release(ctx workflow.Context, service string) (string, error) {
 	return out, workflow.ExecuteActivity(ctx, "Deploy", service).Get(ctx, &out)
 }
 
+// Rounds deploys without waiting, and continues as new at the signal "next" until it has done so n times.
+func Rounds(ctx workflow.Context, n int) (string, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	deployed := workflow.ExecuteActivity(ctx, "Deploy", "api")
+	var out string
+	var err error
+	sel := workflow.NewSelector(ctx)
+	sel.AddFuture(deployed, func(f workflow.Future) { err = f.Get(ctx, &out) })
+	sel.AddReceive(workflow.GetSignalChannel(ctx, "next"), func(c workflow.ReceiveChannel, _ bool) {
+		c.Receive(ctx, nil)
+		err = workflow.NewContinueAsNewError(ctx, "Rounds", n+1)
+	})
+	sel.Select(ctx)
+	return out, err
+}
+
+// LocalRelease deploys by a local activity.
+func LocalRelease(ctx workflow.Context, service string) (string, error) {
+	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
+	var out string
+	return out, workflow.ExecuteLocalActivity(ctx, "Deploy", service).Get(ctx, &out)
+}
+
+// Twice counts its runs: the first one continues as new.
+func Twice(ctx workflow.Context, arg string) (string, error) {
+	if workflow.GetInfo(ctx).ContinuedExecutionRunID == "" {
+		return "", workflow.NewContinueAsNewError(ctx, "Twice", arg)
+	}
+	return arg, nil
+}
+
+// Register registers the team's workflows.
+func Register(r interface {
+	RegisterWorkflowWithOptions(any, workflow.RegisterOptions)
+}) {
+	for name, fn := range map[string]any{"Release": Release, "Rounds": Rounds, "LocalRelease": LocalRelease, "Twice": Twice} {
+		r.RegisterWorkflowWithOptions(fn, workflow.RegisterOptions{Name: name})
+	}
+}
+
 // Replay replays a history under a policy that denies everything and one that allows everything.
 func Replay(t *testing.T, h *historypb.History) {
 	t.Helper()
@@ -38,7 +79,7 @@ func Replay(t *testing.T, h *historypb.History) {
 	} {
 		r, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{Plugins: plugins(t, h, layer)})
 		require.NoError(t, err)
-		r.RegisterWorkflowWithOptions(Release, workflow.RegisterOptions{Name: "Release"})
+		Register(r)
 		require.NoError(t, r.ReplayWorkflowHistory(nil, h), name)
 	}
 }
@@ -46,8 +87,9 @@ func Replay(t *testing.T, h *historypb.History) {
 // plugins are the engine and, for a team's workflow, the guard.
 func plugins(t *testing.T, h *historypb.History, layer permission.Layer) []sdkworker.Plugin {
 	t.Helper()
-	if h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName() == "Release" {
-		g, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"Deploy": {Risk: tool.Execute}}, Permissions: layer})
+	if h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName() != protocol.WorkflowAgent {
+		g, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"Deploy": {Risk: tool.Execute}},
+			Workflows: map[string]tool.Options{"Twice": {Risk: tool.Execute}}, Permissions: layer})
 		require.NoError(t, err)
 		return []sdkworker.Plugin{g}
 	}
