@@ -23,6 +23,7 @@ import (
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/model/scripted"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worker"
@@ -39,14 +40,16 @@ type spec struct {
 
 // build is one version of a team's worker: two of them differ in what a deployment changes.
 type build struct {
-	// Reason stands in the rule that asks about send and drop. Two reasons make two policies with the same verdicts.
+	// Reason stands in the rule that asks about send, drop and shove. Two reasons make two policies with the same verdicts.
 	Reason string `json:"reason"`
-	// Shift is the description of the tool shift: another one is another contract.
+	// Shift is the description of the tools shift and shove: another one is another contract.
 	Shift string `json:"shift,omitempty"`
-	// Extra adds a tool.
+	// Extra adds a tool of this name.
 	Extra bool `json:"extra,omitempty"`
 	// Patience is how long a call waits for a worker that serves its contract.
 	Patience time.Duration `json:"patience,omitempty"`
+	// Busy is a script that agents may name, beside the one of the setup.
+	Busy string `json:"busy,omitempty"`
 	// Slow bounds how long an effect takes, before and after it is written.
 	Slow time.Duration `json:"slow,omitempty"`
 	// Deployment and ID make the worker a version of a Worker Deployment; Auto lets its runs move on.
@@ -56,7 +59,14 @@ type build struct {
 }
 
 // apply gives a worker the tools and rules of its build.
-func (b *build) apply(cfg *worker.Config, p *config.Profile, effects string) {
+func (b *build) apply(cfg *worker.Config, p *config.Profile, effects string) error {
+	if b.Busy != "" {
+		busy, err := scripted.Parse("busy.yaml", []byte(b.Busy))
+		if err != nil {
+			return err
+		}
+		cfg.Models["scripted"].(scripted.Set)["busy"] = busy
+	}
 	shift := b.Shift
 	if shift == "" {
 		shift = "Shifts."
@@ -65,7 +75,7 @@ func (b *build) apply(cfg *worker.Config, p *config.Profile, effects string) {
 		b.effect("probe", "Reads.", effects, tool.Read), b.effect("put", "Writes, the same twice.", effects, tool.Write, tool.Idempotent()),
 		b.effect("mark", "Writes.", effects, tool.Write), b.effect("fire", "Executes.", effects, tool.Execute),
 		b.effect("send", "Sends.", effects, tool.Network), b.effect("drop", "Drops.", effects, tool.Destructive),
-		b.effect("shift", shift, effects, tool.Write),
+		b.effect("shift", shift, effects, tool.Write), b.effect("shove", shift, effects, tool.Execute),
 	}
 	if b.Extra {
 		defs = append(defs, b.effect("extra", "Is new.", effects, tool.Write))
@@ -74,7 +84,8 @@ func (b *build) apply(cfg *worker.Config, p *config.Profile, effects string) {
 		p.Tools = append(p.Tools, d.Name())
 	}
 	cfg.Tools, cfg.Patience = append(cfg.Tools, defs...), b.Patience
-	p.Permissions.Ask = append(p.Permissions.Ask, permission.Rule{Tool: permission.Many("send", "drop"), Reason: b.Reason})
+	p.Permissions.Ask = append(p.Permissions.Ask, permission.Rule{Tool: permission.Many("send", "drop", "shove"), Reason: b.Reason})
+	return nil
 }
 
 // effect is a tool whose effect is a line in a file: its run, its call, its name, its text and its idempotency key.

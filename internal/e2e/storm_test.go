@@ -237,11 +237,23 @@ func (st *storm) killBoth() {
 	st.worker = st.w.spawn(st.s, st.address)
 }
 
-// anyMoment is one in the life of the run, and not of the clock: most of the time it waits for a lost worker.
-func (st *storm) anyMoment(most int) bool {
-	const events = 300
-	over := st.w.grows(st.rnd.Int64N(int64(events / most)))
-	st.wait(60 * time.Millisecond)
+// anyMoment is one in the life of the run, and not of the clock: most of the time it waits for a lost worker. Every
+// other one is just after an effect, when the result is still on its way.
+func (st *storm) anyMoment(most int) (over bool) {
+	const events = 200
+	if over = st.w.grows(st.rnd.Int64N(int64(events / most))); over {
+		return true
+	}
+	if st.rnd.IntN(2) == 0 {
+		st.wait(60 * time.Millisecond)
+		return false
+	}
+	before := len(st.w.ran())
+	require.Eventually(st.t, func() bool {
+		var err error
+		_, over, err = st.w.length()
+		return err == nil && over || len(st.w.ran()) > before
+	}, patience, 2*time.Millisecond)
 	return over
 }
 
@@ -268,7 +280,7 @@ func (st *storm) begin() (runID string) {
 		st.w = newWorldAt(st.t, dial(st.t, st.server.Address()), st.t.TempDir())
 		st.address = st.server.Address()
 	}
-	st.s = setup{Keys: true, Script: stormScript(st.rnd, st.tools), Build: &build{Reason: "ask", Slow: 60 * time.Millisecond}}
+	st.s = setup{Keys: true, Script: stormScript(st.rnd, st.tools), Build: &build{Reason: "ask", Slow: 120 * time.Millisecond}}
 	st.worker = st.w.spawn(st.s, st.address)
 	return st.w.start(protocol.AgentInput{}).GetRunID()
 }

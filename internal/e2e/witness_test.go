@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -114,8 +115,9 @@ func (w *world) answered(res protocol.AgentResult) (order []string, results map[
 }
 
 // honest checks a run that has ended against its history and its effects: nothing ran that was not allowed, nothing
-// that cannot be repeated ran twice, and the model was told the truth about each call.
-func (w *world) honest(res protocol.AgentResult, runID string) (told map[tool.Code]int) {
+// that cannot be repeated ran twice, and the model was told the truth about each call. drifted names the tools that
+// another build has otherwise, or not at all.
+func (w *world) honest(res protocol.AgentResult, runID string, drifted ...string) (told map[tool.Code]int) {
 	w.t.Helper()
 	v, effects := w.witness(), w.written(runID)
 	order, results := w.answered(res)
@@ -128,12 +130,12 @@ func (w *world) honest(res protocol.AgentResult, runID string) (told map[tool.Co
 	}
 	for _, id := range order {
 		r := results[id]
-		code := r.Result.Code
-		told[code]++
-		if code != tool.ContractDrift {
-			require.Len(w.t, v.decided[id], 1, "call %s was decided once", id)
-		}
+		told[r.Result.Code]++
+		w.decidedOnce(v, id, r, slices.Contains(drifted, r.Name))
 		n := len(effects[id])
+		if n > 0 {
+			require.True(w.t, v.allowed(id), "call %s had its effect, and nothing in history allows it", id)
+		}
 		if !repeatable(r.Name) {
 			require.LessOrEqual(w.t, n, 1, "call %s (%s) had its effect %d times", id, r.Name, n)
 		}
@@ -141,24 +143,56 @@ func (w *world) honest(res protocol.AgentResult, runID string) (told map[tool.Co
 			require.Equal(w.t, r.Name, e.tool, id)
 			require.Equal(w.t, effects[id][0].key, e.key, "one call has one idempotency key")
 		}
-		if n > 0 {
-			require.True(w.t, v.allowed(id), "call %s had its effect, and nothing in history allows it", id)
-		}
-		switch code {
-		case tool.OK:
-			require.Positive(w.t, n, "call %s was told OK and had no effect", id)
-		case tool.EffectUnknown:
-			require.NotEqual(w.t, "probe", r.Name, "nothing is unknown about a call that only reads")
-		case tool.ToolError:
-			require.Equal(w.t, "probe", r.Name, "call %s: %s", id, r.Result.Failure.Message)
-		case tool.Denied, tool.ContractDrift:
-			require.Zero(w.t, n, "call %s was told %s and had its effect", id, code)
-		default:
-			require.Failf(w.t, "unexpected result", "call %s (%s): %+v", id, r.Name, r.Result)
-		}
+		w.toldTheTruth(id, r, n)
 	}
 	w.soundly(v)
 	return told
+}
+
+// decidedOnce checks that history has one decision on a call, beside those of workers that could not serve it, and
+// that every question was answered.
+func (w *world) decidedOnce(v witness, id string, r model.ToolResult, drifted bool) {
+	w.t.Helper()
+	var real []protocol.DecideResponse
+	for _, d := range v.decided[id] {
+		if d.Drift == "" {
+			real = append(real, d)
+			continue
+		}
+		require.True(w.t, drifted, "call %s of %s drifted: %s", id, r.Name, d.Drift)
+	}
+	switch r.Result.Code {
+	case tool.ContractDrift:
+		require.True(w.t, drifted, "call %s of %s was told CONTRACT_DRIFT", id, r.Name)
+		require.LessOrEqual(w.t, len(real), 1, id)
+	case tool.UnknownTool:
+		require.Empty(w.t, real, id)
+	default:
+		require.Len(w.t, real, 1, "call %s was decided once", id)
+	}
+	if len(real) == 1 && real[0].Decision.Verdict == permission.Ask {
+		require.NotEmpty(w.t, v.how(askKey(real[0])), "the question of call %s was closed", id)
+	}
+}
+
+// toldTheTruth compares what the model was told of a call with how often its effect is in the file.
+func (w *world) toldTheTruth(id string, r model.ToolResult, effects int) {
+	w.t.Helper()
+	switch r.Result.Code {
+	case tool.OK:
+		require.Positive(w.t, effects, "call %s was told OK and had no effect", id)
+	case tool.EffectUnknown:
+		require.NotEqual(w.t, "probe", r.Name, "nothing is unknown about a call that only reads")
+	case tool.ToolError:
+		require.Equal(w.t, "probe", r.Name, "call %s: %s", id, r.Result.Failure.Message)
+	case tool.Denied, tool.ContractDrift:
+		require.Zero(w.t, effects, "call %s was told %s and had its effect", id, r.Result.Code)
+	case tool.UnknownTool:
+		require.Equal(w.t, "extra", r.Name, "call %s", id)
+		require.Zero(w.t, effects, id)
+	default:
+		require.Failf(w.t, "unexpected result", "call %s (%s): %+v", id, r.Name, r.Result)
+	}
 }
 
 // soundly is sound for a run whose workers were killed: a task that was lost with one is no failure.
@@ -178,16 +212,20 @@ func repeatable(name string) bool { return name == "probe" || name == "put" }
 // allowed reports whether history lets a call run: by its decision, or by an answer to its question.
 func (v witness) allowed(id string) bool {
 	for _, d := range v.decided[id] {
-		switch d.Decision.Verdict {
-		case permission.Allow:
+		switch {
+		case d.Drift != "":
+		case d.Decision.Verdict == permission.Allow:
 			return true
-		case permission.Ask:
-			// The calls of a build's scripts all differ, so that a key is the tool and eight digits.
-			return v.how(d.Tool+"-"+d.ContentKey[:8]) == approval.Allowed
+		case d.Decision.Verdict == permission.Ask:
+			return v.how(askKey(d)) == approval.Allowed
 		}
 	}
 	return false
 }
+
+// askKey is the key of a call's question. The calls of a build's scripts all differ, so that it is the tool and eight
+// digits.
+func askKey(d protocol.DecideResponse) string { return d.Tool + "-" + d.ContentKey[:8] }
 
 // how is what the one admission of a question said, or nothing if it was never answered.
 func (v witness) how(key string) approval.How {

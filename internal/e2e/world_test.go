@@ -178,7 +178,9 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 		}
 	}
 	if s.Build != nil {
-		s.Build.apply(&cfg, &p, effects)
+		if err := s.Build.apply(&cfg, &p, effects); err != nil {
+			return cfg, nil, err
+		}
 	}
 	cfg.Profiles["p"] = p
 	if s.Keys {
