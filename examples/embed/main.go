@@ -21,11 +21,9 @@ import (
 	"github.com/assent-dev/assent/tool"
 )
 
-type greeting struct{ Name string }
+type person struct{ Name string }
 
-func greet(_ context.Context, _ *tool.Context, in greeting) (string, error) {
-	return "hello " + in.Name, nil
-}
+func greet(context.Context, *tool.Context, person) (string, error) { return "hello", nil }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
@@ -37,14 +35,11 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
-	err := serve(ctx, *address, *blobs, stdout)
-	if err == nil {
-		return 0
+	if err := serve(ctx, *address, *blobs, stdout); err != nil {
+		fmt.Fprintln(stderr, "error:", err)
+		return 1
 	}
-	fmt.Fprintln(stderr, "error:", err)
-	return 1
+	return 0
 }
 
 func serve(ctx context.Context, address, blobs string, stdout io.Writer) error {
@@ -57,27 +52,27 @@ func serve(ctx context.Context, address, blobs string, stdout io.Writer) error {
 		return err
 	}
 	engine, err := assent.New(assent.Config{
-		Models:      map[string]model.Model{"scripted": scripted.Set{"clerk": play}},
+		Models: map[string]model.Model{"scripted": scripted.Set{"clerk": play}}, Blobs: store,
 		Profiles:    map[string]config.Profile{"clerk": {Name: "clerk", Models: []string{"scripted:clerk"}, Tools: []string{"greet"}}},
-		Permissions: permission.Layer{Preset: permission.Strict}, // every call of write risk or worse asks
 		Tools:       []*tool.Def{tool.MustNew("greet", "Writes a greeting.", greet, tool.Write)},
-		Blobs:       store,
+		Permissions: permission.Layer{Preset: permission.Strict}, // write risk or worse asks
 	})
 	if err != nil {
 		return err
 	}
-	// On the client, it is on all its workers.
 	c, err := client.Dial(client.Options{HostPort: address, Plugins: []client.Plugin{engine}})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	w := worker.New(c, "assent", worker.Options{})
-	if err := w.Start(); err != nil {
+	if err = w.Start(); err != nil {
 		return err
 	}
 	defer w.Stop()
 	fmt.Fprintln(stdout, "serving the queue assent")
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	<-ctx.Done()
 	return nil
 }
