@@ -2,8 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -25,8 +23,9 @@ const (
 	// mostOnTheWay bounds the outcomes of all calls that are on their way, because those of one workflow task have to fit
 	// into one message of 4 MiB.
 	mostOnTheWay = 2 << 20
-	// mostPerCall is what a call may add to the history, its value twice; mostHistory is below where the server ends the run.
-	mostPerCall, mostHistory = 4 << 20, 48 << 20
+	// mostPerCall is what a call may add to the history, its value twice. The server ends a run at 50 MiB; mostHistory leaves
+	// the agent room to come to its end.
+	mostPerCall, mostHistory = 4 << 20, 40 << 20
 	// grace is how long a cancelled activity without heartbeats is waited for. One that was never taken is gone at once; one
 	// that runs does not hear of it.
 	grace = 10 * time.Second
@@ -46,18 +45,19 @@ func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
 	call := a.callOf(ctx, s)
 	call.Lease = nil
 	out, full := outcome{}, false
-	// Calls at once are as many as can all come back with the most that there is.
+	// Calls at once are as many as can all come back with the most that there is. One counts until its value is in history
+	// for the second time.
 	_ = workflow.Await(ctx, func() bool {
 		size := workflow.GetInfo(ctx).GetCurrentHistorySize() + (a.abroad+1)*mostPerCall
 		full = size > mostHistory && a.abroad == 0
 		return size <= mostHistory || full
 	})
+	a.abroad++
+	defer func() { a.abroad-- }()
 	if full {
-		out.result = tool.Fail(tool.Skipped, "the agent's history is nearly full: calls of other workers, whose results are in it, end here")
+		out.result = tool.Fail(tool.Skipped, "the agent's history is nearly full; what other workers return is in it, and no more of their tools are called")
 	} else {
-		a.abroad++
 		out = a.gate.remote(ctx, s.permit, call)
-		a.abroad--
 	}
 	return a.receive(ctx, s.permit, call, out)
 }
@@ -65,7 +65,8 @@ func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
 // remote runs the call, again if no worker knew its type. It never leaves the outcome open.
 func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
 	r := p.facts.Remote
-	until := workflow.Now(ctx).Add(g.cfg.Patience)
+	// Of what is frozen with the tool, so that a worker with another patience replays it alike.
+	until := workflow.Now(ctx).Add(cmp.Or(r.Timeouts.ScheduleToStart, defaultPatience))
 	for n := 1; ; n++ {
 		args, refused := g.mayStart(ctx, p)
 		if refused != nil {
@@ -187,7 +188,9 @@ func policy(r tool.Retry) *temporal.RetryPolicy {
 func (g *gate) child(ctx workflow.Context, p *permit, args []any) outcome {
 	r := p.facts.Remote
 	o := workflow.ChildWorkflowOptions{
-		WorkflowID: childID(ctx, p.callID), TaskQueue: r.TaskQueue, StaticSummary: summary(p), WaitForCancellation: true,
+		// The same for every try of this call, and another one when it is decided anew after a reset, or when the agent's id
+		// is used again.
+		WorkflowID: p.runID + "_" + p.callID, TaskQueue: r.TaskQueue, StaticSummary: summary(p), WaitForCancellation: true,
 		WorkflowRunTimeout: r.Timeouts.StartToClose, WorkflowExecutionTimeout: r.Timeouts.ScheduleToClose,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
@@ -198,15 +201,6 @@ func (g *gate) child(ctx workflow.Context, p *permit, args []any) outcome {
 	p.place.ActivityID = o.WorkflowID
 	ctx = workflow.WithChildOptions(ctx, o)
 	return p.outcome(ctx, workflow.ExecuteChildWorkflow(workflow.WithValue(ctx, permitKey{}, p), r.Type, args...))
-}
-
-// childID is the same for every try of one call, also after a reset, and of no other call, also when the agent's id is used
-// again.
-func childID(ctx workflow.Context, callID string) string {
-	const most = 200
-	info := workflow.GetInfo(ctx)
-	sum := sha256.Sum256([]byte(info.WorkflowExecution.ID + "\x00" + info.OriginalRunID))
-	return short(info.WorkflowExecution.ID, most) + "/" + callID + "-" + hex.EncodeToString(sum[:6])
 }
 
 // ExecuteChildWorkflow puts the grant of a permitted call into its header, as ExecuteActivity does.

@@ -86,6 +86,8 @@ func (p *permit) said(app *temporal.ApplicationError) tool.Result {
 			return r
 		}
 		return tool.Deny(tool.ByGrant, "", short(app.Message(), mostError))
+	case typ == errorTooLarge:
+		return p.unknown("it ran, and what it returned is larger than the server takes")
 	case typ == errorNotRegistered:
 		return tool.Fail(codeNeverStarted, fmt.Sprintf("a worker took %s and does not know it", p.facts.Remote))
 	case slices.Contains(plainTypes, typ):
@@ -95,8 +97,12 @@ func (p *permit) said(app *temporal.ApplicationError) tool.Result {
 	}
 }
 
-// errorNotRegistered is what Go workers say of an activity type that they do not have.
-const errorNotRegistered = "ActivityNotRegisteredError"
+const (
+	// errorNotRegistered is what Go workers say of an activity type that they do not have.
+	errorNotRegistered = "ActivityNotRegisteredError"
+	// errorTooLarge is what Go workers say of a result that they did not send.
+	errorTooLarge = "payloadSizeError"
+)
 
 // lostOutcome is the result of a call whose outcome no worker of the agent could take. What it returned has passed no
 // listener and is not told.

@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdkworker "go.temporal.io/sdk/worker"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/pipeline"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
+)
+
+const oneRefund = "{tool: refund, args: {orderId: a, amount: 1}}"
+
+func asksForRefunds(t *testing.T, opts ...tool.Option) (*world, *billing) {
+	w := newWorld(t)
+	b := w.billing()
+	w.workForeign(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Refund", append(opts, tool.Write, tool.NeedsApproval())...))
+	w.start(protocol.AgentInput{})
+	return w, b
+}
+
+func TestForeignCallThatIsDeniedNeverRuns(t *testing.T) {
+	w, b := asksForRefunds(t)
+	w.answer(w.pending(1)[0].Key, approval.Deny)
+	res := w.result()
+	require.Equal(t, []string{"DENIED/person"}, w.codes(res))
+	require.Empty(t, b.notes())
+	require.Empty(t, w.scheduledAs("Refund"))
+	w.sound()
+}
+
+// What a person writes is what arrives, byte for byte.
+func TestForeignCallIsEdited(t *testing.T) {
+	w, b := asksForRefunds(t)
+	key := w.pending(1)[0].Key
+	w.send(`{"key":"` + key + `","decision":"allow","input":{"orderId":"b","amount":9007199254740993}}`)
+	res := w.result()
+	require.Equal(t, []string{"OK"}, w.codes(res))
+	require.Equal(t, []string{"refund b 9007199254740993"}, b.notes())
+	require.JSONEq(t, `{"orderId":"b","amount":9007199254740993}`, string(w.results(res)[0].Result.FinalInput))
+	w.sound()
+}
+
+// An edit that does not fit is an answer that allows nothing.
+func TestForeignCallIsEditedBadly(t *testing.T) {
+	w, b := asksForRefunds(t, tool.Positional("orderId", "amount"))
+	w.send(`{"key":"` + w.pending(1)[0].Key + `","decision":"allow","input":{"orderId":"b","account":"mine"}}`)
+	require.NotEqual(t, []string{"OK"}, w.codes(w.result()))
+	require.Empty(t, b.notes())
+}
+
+// Arguments that are not in history cannot be passed to a worker that has no store of ours: that is said before anybody is
+// asked, and of an edit after it.
+func TestForeignArgumentsAreTooLong(t *testing.T) {
+	t.Run("of the model", func(t *testing.T) {
+		w := newWorld(t)
+		b := w.billing()
+		w.workForeign(setup{Script: script("{tool: refund, args: {orderId: " + strings.Repeat("x", protocol.InlineInput) + "}}")}, nil,
+			b.act(t, "refund", "Refund", tool.NeedsApproval()))
+		r := w.one()
+		require.Equal(t, tool.InvalidArguments, r.Code)
+		require.Contains(t, r.Failure.Message, "at most 32768 bytes")
+		require.Empty(t, b.notes())
+	})
+	t.Run("of a person", func(t *testing.T) {
+		w, b := asksForRefunds(t)
+		w.send(`{"key":"` + w.pending(1)[0].Key + `","decision":"allow","input":{"orderId":"` + strings.Repeat("x", 20<<10) + `"}}`)
+		require.Equal(t, []string{"INVALID_ARGUMENTS"}, w.codes(w.result()))
+		require.Empty(t, b.notes())
+		w.sound()
+	})
+}
+
+// An approval that ends before a worker takes the call lets nothing run, although that worker looks at no clock.
+func TestForeignApprovalExpires(t *testing.T) {
+	w := newWorld(t)
+	w.workForeign(setup{Script: script(oneRefund)}, nil, (&billing{queue: w.queue + "-nobody"}).act(t, "refund", "Refund", tool.NeedsApproval()))
+	w.start(protocol.AgentInput{})
+	b, err := json.Marshal(protocol.Resolution{Key: w.pending(1)[0].Key, Decision: approval.Allow, ExpiresAt: ptr(time.Now().Add(3 * time.Second))})
+	require.NoError(t, err)
+	w.send(string(b))
+	require.Equal(t, []string{"DENIED/expired"}, w.codes(w.result()))
+	w.sound()
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// A queue that nobody polls ends the call, and never the agent.
+func TestForeignQueueThatNobodyPolls(t *testing.T) {
+	for name, opts := range map[string][]tool.Option{
+		"effect": {tool.Write},
+		"read":   {tool.Read},
+		// No attempt has begun, so there is no doubt about its effect.
+		"with retries": {tool.Write, tool.Retry{MaximumAttempts: 5}},
+		"its own time": {tool.Timeouts{ScheduleToStart: time.Second}},
+		"in all":       {tool.Timeouts{ScheduleToClose: time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			change := patient(2 * time.Second)
+			if name == "its own time" || name == "in all" {
+				change = nil
+			}
+			w.workForeign(setup{Script: script(oneRefund)}, change, (&billing{queue: w.queue + "-nobody"}).act(t, "refund", "Refund", opts...))
+			r := w.one()
+			require.Equal(t, tool.ToolError, r.Code, "%+v", r.Failure)
+			require.Contains(t, r.Failure.Message, "no worker took")
+			require.Contains(t, r.Failure.Message, "-nobody")
+			require.Contains(t, r.Failure.Message, "never started")
+		})
+	}
+}
+
+// A worker that does not know the type is one of an older build, perhaps: another one gets the call.
+func TestForeignTypeThatNobodyKnows(t *testing.T) {
+	w := newWorld(t)
+	b := w.billing()
+	w.workForeign(setup{Script: script(oneRefund)}, nil, b.act(t, "refund", "Unheard", tool.Timeouts{ScheduleToStart: time.Second}))
+	r := w.one()
+	require.Equal(t, tool.ToolError, r.Code, "%+v", r.Failure)
+	require.Contains(t, r.Failure.Message, "does not know it")
+	require.Len(t, w.scheduledAs("Unheard"), 2, "it was tried again before patience ended")
+}
+
+// What an activity returns passes the listeners before anybody sees it, and errors do.
+func TestForeignResultsPassTheListeners(t *testing.T) {
+	var seen []string
+	redact := pipeline.PluginFunc("redact", func(s *pipeline.Scope) error {
+		if err := s.Observe(func(_ context.Context, c pipeline.Call, r tool.Result) error {
+			seen = append(seen, c.Name+" "+c.Info.Remote.Type+" "+string(r.Code)+" "+string(r.Value))
+			return nil
+		}); err != nil {
+			return err
+		}
+		return s.Post(func(_ context.Context, _ pipeline.Call, r tool.Result, _ func(context.Context) pipeline.PostAnswer) (pipeline.PostAnswer, error) {
+			switch {
+			case r.IsOK():
+				return pipeline.Replace(json.RawMessage(`"a receipt"`)), nil
+			case strings.Contains(r.Failure.Message, "account"):
+				return pipeline.Block("nobody's business"), nil
+			}
+			return pipeline.Accept(), nil
+		})
+	})
+	w := newWorld(t)
+	b := w.billing()
+	w.workForeign(setup{Script: script(oneRefund, "{tool: fail, args: {orderId: a}}")},
+		func(c *worker.Config, _ *config.Profile) { c.Plugins = append(c.Plugins, redact) }, b.act(t, "refund", "Refund"), b.act(t, "fail", "Fail"))
+	w.start(protocol.AgentInput{})
+	res := w.result()
+	require.Equal(t, []string{"OK", "BLOCKED"}, w.codes(res))
+	require.JSONEq(t, `"a receipt"`, string(w.results(res)[0].Result.Value))
+	require.Equal(t, "nobody's business", w.results(res)[1].Result.Failure.Message)
+	require.Equal(t, []string{`refund Refund OK "a receipt"`, "fail Fail BLOCKED "}, seen)
+}
+
+// A team that guards the activity too lets a call of an agent pass, which was asked about once, and nothing else.
+func TestForeignWorkerWithAGuard(t *testing.T) {
+	w := newWorld(t)
+	guard, err := worker.NewGuard(worker.GuardConfig{
+		Tools: map[string]tool.Options{"Refund": {Risk: tool.Write}}, Permissions: permission.Layer{Preset: permission.Strict},
+		GrantKeys: []protocol.GrantKey{grantKey}, Enforce: activities.On, Log: logger(),
+	})
+	require.NoError(t, err)
+	b := w.billingWith(sdkworker.Options{Plugins: []sdkworker.Plugin{guard}})
+	w.workForeign(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Refund", tool.NeedsApproval()))
+	w.start(protocol.AgentInput{})
+	w.answer(w.pending(1)[0].Key, approval.Allow)
+	res := w.result()
+	require.Equal(t, []string{"OK"}, w.codes(res))
+	require.Equal(t, []string{"refund a 1"}, b.notes())
+}
+
+// Without the key that the team trusts, the grant is none.
+func TestForeignWorkerWithAnotherKey(t *testing.T) {
+	w := newWorld(t)
+	guard, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"Refund": {Risk: tool.Write}},
+		GrantKeys: []protocol.GrantKey{{ID: "theirs", Secret: []byte("fedcba9876543210")}}, Enforce: activities.On, Log: logger()})
+	require.NoError(t, err)
+	b := w.billingWith(sdkworker.Options{Plugins: []sdkworker.Plugin{guard}})
+	w.workForeign(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Refund"))
+	r := w.one()
+	require.Equal(t, tool.Denied, r.Code, "%+v", r.Failure)
+	require.Equal(t, tool.ByGrant, r.Failure.Reason)
+	require.Empty(t, b.notes())
+}

@@ -1,0 +1,328 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/e2e/replaytest"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+func TestForeignWorkflowAsTool(t *testing.T) {
+	w := newWorld(t)
+	b := w.billing()
+	w.workForeign(setup{Keys: true, Script: script(oneRefund, "{tool: refund, args: {orderId: b}}")}, nil, b.child(t, "refund", "RefundFlow", tool.NeedsApproval()))
+	run := w.start(protocol.AgentInput{}).GetRunID()
+	for _, q := range w.pending(2) {
+		w.answer(q.Key, approval.Allow)
+	}
+	res := w.result()
+	require.Equal(t, []string{"OK", "OK"}, w.codes(res))
+	require.JSONEq(t, `{"receipt":"r-a"}`, string(w.results(res)[0].Result.Value))
+	require.ElementsMatch(t, []string{"refund a 1", "refund b 0"}, b.notes())
+	w.sound()
+	children := w.children()
+	require.Len(t, children, 2)
+	for _, c := range children {
+		require.Contains(t, c.GetHeader().GetFields(), protocol.HeaderGrant)
+		require.Equal(t, enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL, c.GetParentClosePolicy())
+	}
+	require.Equal(t, run+"_t1.1", children[0].GetWorkflowId())
+}
+
+func (w *world) children() []*historypb.StartChildWorkflowExecutionInitiatedEventAttributes {
+	var out []*historypb.StartChildWorkflowExecutionInitiatedEventAttributes
+	for _, e := range w.history() {
+		if a := e.GetStartChildWorkflowExecutionInitiatedEventAttributes(); a != nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// The id of an agent may be used again; its calls are others then.
+func TestForeignWorkflowOfAnAgentWithAUsedID(t *testing.T) {
+	w := newWorld(t)
+	b := w.billing()
+	w.workForeign(setup{Script: script(oneRefund)}, nil, b.child(t, "refund", "RefundFlow"))
+	require.Equal(t, tool.OK, w.one().Code)
+	require.Equal(t, tool.OK, w.one().Code)
+	require.Equal(t, []string{"refund a 1", "refund a 1"}, b.notes())
+}
+
+func TestForeignWorkflowThatDoesNotEndWell(t *testing.T) {
+	for name, c := range map[string]struct {
+		typ  string
+		opts []tool.Option
+		meet func(w *world, child string)
+		code tool.Code
+		says string
+	}{
+		"terminated": {"Wait", nil, func(w *world, child string) {
+			require.NoError(w.t, w.c.TerminateWorkflow(context.Background(), child, "", "by hand"))
+		}, tool.EffectUnknown, "was terminated"},
+		"cancelled by somebody": {"Wait", nil, func(w *world, child string) {
+			require.NoError(w.t, w.c.CancelWorkflow(context.Background(), child, ""))
+		}, tool.Aborted, "was cancelled"},
+		"out of time":             {"Wait", []tool.Option{tool.Timeout(time.Second)}, nil, tool.EffectUnknown, "did not end in 1s"},
+		"reading out of time":     {"Wait", []tool.Option{tool.Read, tool.Timeout(time.Second)}, nil, tool.ToolTimeout, "did not end in 1s"},
+		"a type that nobody has":  {"Nothing", []tool.Option{tool.Timeout(2 * time.Second)}, nil, tool.EffectUnknown, "did not end in 2s"},
+		"all attempts in no time": {"Wait", []tool.Option{tool.Timeouts{StartToClose: time.Hour, ScheduleToClose: time.Second}}, nil, tool.EffectUnknown, "in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			b := w.billing()
+			w.workForeign(setup{Script: script("{tool: x, args: {orderId: a}}")}, nil, b.child(t, "x", c.typ, c.opts...))
+			w.start(protocol.AgentInput{})
+			if c.meet != nil {
+				require.Eventually(t, func() bool { return len(b.notes()) == 1 }, patience, tick)
+				c.meet(w, w.children()[0].GetWorkflowId())
+			}
+			res := w.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			r := w.results(res)[0].Result
+			require.Equal(t, c.code, r.Code, "%+v", r.Failure)
+			require.Contains(t, r.Failure.Message, c.says)
+			w.sound()
+		})
+	}
+}
+
+// A cancelled agent waits for what can hear of it, and not for what cannot.
+func TestForeignCallIsCancelled(t *testing.T) {
+	for name, c := range map[string]struct {
+		def   func(b *billing) *tool.Def
+		began string
+		code  tool.Code
+		notes []string
+	}{
+		"an activity with heartbeats": {func(b *billing) *tool.Def { return b.act(t, "x", "Slow", tool.Timeouts{Heartbeat: 5 * time.Second}) },
+			"slow", tool.Aborted, []string{"slow", "stopped"}},
+		"an activity without": {func(b *billing) *tool.Def { return b.act(t, "x", "Deaf") }, "deaf", tool.Aborted, []string{"deaf"}},
+		"a workflow":          {func(b *billing) *tool.Def { return b.child(t, "x", "Wait") }, "waiting", tool.Aborted, []string{"waiting"}},
+		"one that never began": {func(b *billing) *tool.Def { return (&billing{queue: b.queue + "-nobody"}).act(t, "x", "Slow") },
+			"", tool.Denied, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			b := w.billing()
+			w.workForeign(setup{Script: script("{tool: x, args: {orderId: a}}")}, nil, c.def(b))
+			w.start(protocol.AgentInput{})
+			require.Eventually(t, func() bool {
+				return c.began != "" && len(b.notes()) == 1 || c.began == "" && len(w.scheduledAs("Slow")) == 1
+			}, patience, tick)
+			require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, ""))
+			res := w.result()
+			require.Equal(t, protocol.Cancelled, res.Status, res.Error)
+			require.Equal(t, c.notes, append([]string(nil), b.notes()...))
+			require.Equal(t, c.code, w.received().Code)
+			w.sound()
+		})
+	}
+}
+
+// received is what the agent's own worker made of the one foreign call.
+func (w *world) received() tool.Result {
+	w.t.Helper()
+	ids := map[int64]bool{}
+	var r tool.Result
+	for _, e := range w.history() {
+		if e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == protocol.ActivityReceiveResult {
+			ids[e.GetEventId()] = true
+		}
+		if a := e.GetActivityTaskCompletedEventAttributes(); ids[a.GetScheduledEventId()] {
+			require.NoError(w.t, converter.GetDefaultDataConverter().FromPayloads(a.GetResult(), &r))
+		}
+	}
+	require.Len(w.t, ids, 1)
+	return r
+}
+
+// A large value comes through, and many at once, whatever their way costs: none of them stops the agent.
+func TestForeignResultsAreLarge(t *testing.T) {
+	t.Run("one", func(t *testing.T) {
+		w := newWorld(t)
+		b := w.billing()
+		w.workForeign(setup{Script: script("{tool: huge, args: {bytes: 1900000}}")}, nil, b.act(t, "huge", "Big", tool.Write))
+		r := w.one()
+		require.Equal(t, tool.OK, r.Code, "%+v", r.Failure)
+		require.NotNil(t, r.ValueRef)
+		require.EqualValues(t, 1900002, r.ValueRef.Size)
+	})
+	t.Run("escaped", func(t *testing.T) {
+		w := newWorld(t)
+		b := w.billing()
+		// Go's encoder writes six bytes for each of these.
+		w.workForeign(setup{Script: script("{tool: huge, args: {bytes: 320000}}")}, nil, b.act(t, "huge", "Markup", tool.Write))
+		r := w.one()
+		require.Equal(t, tool.OK, r.Code, "%+v", r.Failure)
+		require.NotNil(t, r.ValueRef)
+	})
+	t.Run("too large to be passed on", func(t *testing.T) {
+		w := newWorld(t)
+		b := w.billing()
+		w.workForeign(setup{Script: script("{tool: huge, args: {bytes: 2050000}}")}, nil, b.act(t, "huge", "Big", tool.Write))
+		r := w.one()
+		require.Equal(t, tool.ToolError, r.Code)
+		require.Contains(t, r.Failure.Message, "the call ran and ended with OK")
+		require.True(t, r.Failure.Started)
+	})
+	t.Run("many at once", func(t *testing.T) {
+		w := newWorld(t)
+		b := w.billing()
+		var calls []string
+		for range 16 {
+			calls = append(calls, "{tool: huge, args: {bytes: 1900000}}")
+		}
+		w.workForeign(setup{Script: script(calls...)}, nil, b.act(t, "huge", "Big", tool.Read))
+		w.start(protocol.AgentInput{})
+		res := w.result()
+		require.Equal(t, protocol.OK, res.Status, res.Error)
+		ok, skipped := 0, 0
+		for _, c := range w.codes(res) {
+			switch c {
+			case "OK":
+				ok++
+			case "SKIPPED":
+				skipped++
+			}
+		}
+		t.Logf("%d ok, %d skipped", ok, skipped)
+		require.Equal(t, 16, ok+skipped)
+		require.GreaterOrEqual(t, ok, 9)
+		require.Positive(t, skipped, "the history would not hold all of them")
+		replaytest.Replay(t, &historypb.History{Events: w.history()})
+	})
+}
+
+// resetsOf resets the run to each of its workflow tasks and lets each new run end.
+func (w *world) resetsOf(run string, each func(event int64, res protocol.AgentResult)) {
+	w.t.Helper()
+	for _, event := range w.finishedTasks() {
+		next := w.reset(run, event)
+		if !w.settles(next) {
+			w.answer(w.pending(1)[0].Key, approval.Allow)
+		}
+		res := w.result()
+		require.Equal(w.t, protocol.OK, res.Status, "event %d: %s", event, res.Error)
+		each(event, res)
+		replaytest.Replay(w.t, &historypb.History{Events: w.history()})
+	}
+}
+
+// Whatever task an agent goes back to, an effect that cannot be repeated happens again only if a person allows it again.
+func TestForeignCallAndReset(t *testing.T) {
+	for kind, def := range map[string]func(b *billing) *tool.Def{
+		"activity": func(b *billing) *tool.Def { return b.act(t, "refund", "Refund", tool.Write, tool.NeedsApproval()) },
+		"workflow": func(b *billing) *tool.Def {
+			return b.child(t, "refund", "RefundFlow", tool.Write, tool.NeedsApproval())
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			b := w.billing()
+			w.workForeign(setup{Script: script(oneRefund)}, nil, def(b))
+			run := w.start(protocol.AgentInput{}).GetRunID()
+			w.answer(w.pending(1)[0].Key, approval.Allow)
+			require.Equal(t, protocol.OK, w.result().Status)
+			before := len(b.notes())
+			require.Equal(t, 1, before)
+			w.resetsOf(run, func(event int64, res protocol.AgentResult) {
+				l, err := w.list()
+				require.NoError(t, err)
+				allowed := 0
+				for _, c := range l.Closed {
+					if c.How == approval.Allowed {
+						allowed++
+					}
+				}
+				t.Logf("event %d: %v, allowed %d times, %d effects", event, w.codes(res), allowed, len(b.notes())-before)
+				require.LessOrEqual(t, len(b.notes())-before, allowed)
+				before = len(b.notes())
+			})
+		})
+	}
+}
+
+// A call that nobody was asked about has been decided in the run before; it does not run on that.
+func TestForeignCallThatWasDecidedBeforeAReset(t *testing.T) {
+	w := newWorld(t)
+	b := w.billing()
+	w.workForeign(setup{Script: script("{tool: note, args: {text: first}}", oneRefund)}, nil, b.act(t, "refund", "Refund", tool.Write))
+	run := w.start(protocol.AgentInput{}).GetRunID()
+	require.Equal(t, protocol.OK, w.result().Status)
+	require.Equal(t, []string{"refund a 1"}, b.notes())
+	again := 0
+	for _, event := range w.finishedTasks() {
+		w.reset(run, event)
+		res := w.result()
+		require.Equal(t, protocol.OK, res.Status, "event %d: %s", event, res.Error)
+		codes := w.codes(res)
+		t.Logf("event %d: %v, %d effects", event, codes, len(b.notes()))
+		if codes[1] == "EFFECT_UNKNOWN" {
+			again++
+		}
+	}
+	require.Positive(t, again, "both calls are decided in one task, and the second runs in another")
+}
+
+// A reset while the activity runs makes the server dispatch it again, and nobody on its worker knows. The model is not told
+// that it ran once.
+func TestResetWhileAForeignCallRuns(t *testing.T) {
+	for kind, c := range map[string]struct {
+		def  func(b *billing) *tool.Def
+		want []string
+	}{
+		"an effect": {func(b *billing) *tool.Def { return b.act(t, "x", "Slow", tool.Timeouts{Heartbeat: 20 * time.Second}) }, []string{"EFFECT_UNKNOWN"}},
+		"idempotent": {func(b *billing) *tool.Def {
+			return b.act(t, "x", "Slow", tool.Idempotent(), tool.Timeouts{Heartbeat: 20 * time.Second})
+		}, []string{"OK"}},
+		"a workflow": {func(b *billing) *tool.Def { return b.child(t, "x", "Wait") }, []string{"EFFECT_UNKNOWN"}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			b := w.billing()
+			w.workForeign(setup{Script: script("{tool: x, args: {orderId: a}}")}, nil, c.def(b))
+			run := w.start(protocol.AgentInput{}).GetRunID()
+			require.Eventually(t, func() bool { return len(b.notes()) == 1 }, patience, tick)
+			w.send(`{"key":"none","decision":"allow"}`)
+			var event int64
+			require.Eventually(t, func() bool { event = w.taskAfterASignal(); return event > 0 }, patience, tick)
+			w.reset(run, event)
+			if kind == "a workflow" {
+				child := w.children()[0].GetWorkflowId()
+				require.NoError(t, w.c.SignalWorkflow(context.Background(), child, "", "go", "done"))
+			} else {
+				require.Eventually(t, func() bool { return len(b.notes()) >= 2 }, patience, tick)
+				b.letGo()
+			}
+			res := w.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			require.Equal(t, c.want, w.codes(res), fmt.Sprint(w.results(res)[0].Result.Failure))
+		})
+	}
+}
+
+// taskAfterASignal is the workflow task that a signal made, once it has ended.
+func (w *world) taskAfterASignal() int64 {
+	signaled := false
+	for _, e := range w.history() {
+		signaled = signaled || e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+		if signaled && e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			return e.EventId
+		}
+	}
+	return 0
+}
