@@ -1,7 +1,9 @@
 package workflows
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -206,11 +208,27 @@ func (g *gate) child(ctx workflow.Context, p *permit, args []any) outcome {
 // ExecuteChildWorkflow puts the grant of a permitted call into its header, as ExecuteActivity does.
 func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, workflowType string, args ...any) workflow.ChildWorkflowFuture {
 	if p, ok := ctx.Value(permitKey{}).(*permit); ok {
-		if err := p.stamp(ctx, o.gate.cfg.Keys, workflowType); err != nil {
+		if err := p.leave(ctx, o.gate.cfg.Keys, workflowType, args); err != nil {
 			return o.Next.ExecuteChildWorkflow(refusing{ctx, err}, workflowType, args...)
 		}
 	}
 	return o.Next.ExecuteChildWorkflow(ctx, workflowType, args...)
+}
+
+// leave lets a permitted call go out with its grant. A worker of somebody else does not hold the arguments against the
+// grant, so it is done here, behind the interceptors of the team that could have rewritten them.
+func (p *permit) leave(ctx workflow.Context, keys protocol.Keyring, typ string, args []any) error {
+	if r := p.facts.Remote; r != nil {
+		allowed, err := r.Arguments(p.input)
+		same := err == nil && typ == r.Type && slices.EqualFunc(allowed, args, func(want json.RawMessage, got any) bool {
+			raw, ok := got.(json.RawMessage)
+			return ok && bytes.Equal(want, raw)
+		})
+		if !same {
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("an interceptor changed the call of %q after it was allowed", p.facts.Name), protocol.ErrorDenied, nil)
+		}
+	}
+	return p.stamp(ctx, keys, typ)
 }
 
 // outcome waits for the end and reads it. Values are not looked at here.

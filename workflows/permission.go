@@ -129,7 +129,7 @@ type permitKey struct{}
 // call without one is judged first.
 func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
 	if p, ok := ctx.Value(permitKey{}).(*permit); ok {
-		if err := p.stamp(ctx, o.gate.cfg.Keys, activityType); err != nil {
+		if err := p.leave(ctx, o.gate.cfg.Keys, activityType, args); err != nil {
 			return failed(ctx, err)
 		}
 		return o.Next.ExecuteActivity(ctx, activityType, args...)
