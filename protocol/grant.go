@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/canonjson"
 )
 
 // GrantVersion is the version of the header's format.
@@ -25,7 +26,7 @@ type Grant struct {
 	// Expires is the last Unix second at which the activity may start; 0 means no bound.
 	Expires int64  `json:"exp,omitempty"`
 	KeyID   string `json:"kid,omitempty"`
-	// MAC is unpadded URL base64 of HMAC-SHA256 over the bytes of Material; empty without a key.
+	// MAC is unpadded URL base64 of HMAC-SHA256 over Material; empty without a key.
 	MAC string `json:"mac,omitempty"`
 }
 
@@ -37,13 +38,14 @@ type Place struct {
 	ActivityID   string `json:"id"`
 }
 
-// material is the canonical input of the MAC: a JSON object with a fixed order of members.
-func (g Grant) material(p Place) []byte {
+// Material is what the MAC is over: the canonical JSON (RFC 8785) of {"grant": g without its mac, "place": p}. The
+// format is published in docs/security.md, so that a worker in another language can check a grant.
+func (g Grant) Material(p Place) []byte {
 	g.MAC = ""
-	b, err := json.Marshal(struct {
-		Place Place `json:"place"`
-		Grant Grant `json:"grant"`
-	}{p, g})
+	b, err := json.Marshal(map[string]any{"grant": g, "place": p})
+	if err == nil {
+		b, err = canonjson.Canonical(b)
+	}
 	if err != nil {
 		// Both are structs of strings and integers.
 		panic(err)
@@ -91,7 +93,7 @@ func (r Keyring) Sign(g Grant, p Place) Grant {
 		return g
 	}
 	g.KeyID = r.keys[0].ID
-	g.MAC = mac(r.keys[0].Secret, g.material(p))
+	g.MAC = mac(r.keys[0].Secret, g.Material(p))
 	return g
 }
 
@@ -127,7 +129,7 @@ func (r Keyring) Verify(g Grant, p Place, inputDigest string, now time.Time) err
 		if k.ID != g.KeyID {
 			continue
 		}
-		if hmac.Equal([]byte(mac(k.Secret, g.material(p))), []byte(g.MAC)) {
+		if hmac.Equal([]byte(mac(k.Secret, g.Material(p))), []byte(g.MAC)) {
 			return nil
 		}
 		return &GrantError{Why: "its signature does not match"}
