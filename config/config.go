@@ -65,9 +65,28 @@ type Worker struct {
 	Dir, Blobs string
 	// GrantKeyFile holds the key that grants are signed with.
 	GrantKeyFile string
-	Worktrees    Worktrees
-	Fetch        Fetch
-	Shell        Shell
+	// Deployment makes the worker one version of a Worker Deployment; its zero value is a worker without versions.
+	Deployment Deployment
+	Worktrees  Worktrees
+	Fetch      Fetch
+	Shell      Shell
+}
+
+// The behaviors of agents when another build of their worker becomes current.
+const (
+	// Pinned agents finish on the build they began on, whose workers must stay until they have. It is the default.
+	Pinned = "pinned"
+	// AutoUpgrade moves an agent to the current build with its next task. A tool whose contract has changed is then
+	// CONTRACT_DRIFT to it.
+	AutoUpgrade = "autoUpgrade"
+)
+
+// Deployment is a version of a Worker Deployment. New agents go to it once it is the deployment's current version, which
+// `temporal worker deployment set-current-version` makes it. The queue of a host's worktrees has no versions.
+type Deployment struct {
+	Name, BuildID string
+	// Behavior is Pinned or AutoUpgrade.
+	Behavior string
 }
 
 // Worktrees says which repositories may be worked on and where their trees go.

@@ -70,6 +70,7 @@ func TestEveryKey(t *testing.T) {
 	assert.Equal(t, config.Worker{
 		TaskQueue: "assent", Address: "127.0.0.1:7233", Namespace: "default", Dir: dir, Blobs: "/var/lib/assent/blobs",
 		GrantKeyFile: filepath.Join(dir, "keys/grant"),
+		Deployment:   config.Deployment{Name: "agents", BuildID: "v1.2.3", Behavior: config.AutoUpgrade},
 		Worktrees: config.Worktrees{Repos: map[string]string{"main": filepath.Join(filepath.Dir(dir), "repo"), "other": "/srv/other.git"},
 			Root: "/var/lib/assent/trees", KeepOnError: true, PinCap: 2, MinFree: 2 << 30},
 		Fetch: config.Fetch{Allow: []string{"10.0.0.0/8", "::1", "internal.example.com"}},
@@ -77,11 +78,18 @@ func TestEveryKey(t *testing.T) {
 	}, f.Worker)
 }
 
+func TestADeploymentPinsItsAgents(t *testing.T) {
+	f, err := config.Parse("assent.yaml", []byte("worker: {deployment: {name: agents, buildId: 'a.b:c'}}"))
+	require.NoError(t, err)
+	assert.Equal(t, config.Deployment{Name: "agents", BuildID: "a.b:c", Behavior: config.Pinned}, f.Worker.Deployment)
+}
+
 func TestDefaults(t *testing.T) {
 	f, err := config.Parse("dir/policy.yaml", []byte("\ufeff# A policy file: engine and profiles alone.\r\nprofiles:\r\n  p: {}\r\n"))
 	require.NoError(t, err)
 	assert.Equal(t, config.DefaultPinCap, f.Worker.Worktrees.PinCap)
 	assert.Equal(t, config.ShellInterp, f.Worker.Shell.Engine)
+	assert.Zero(t, f.Worker.Deployment)
 	p, err := f.Profile("p")
 	require.NoError(t, err)
 	assert.Nil(t, p.Tools, "not written differs from empty")

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"strings"
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/permission"
@@ -56,6 +57,7 @@ func (f *File) worker(v value) {
 		field{"dir", path(&w.Dir)},
 		field{"blobs", path(&w.Blobs)},
 		field{"grantKeyFile", path(&w.GrantKeyFile)},
+		field{"deployment", func(v value) { v.deployment(&w.Deployment) }},
 		field{"worktrees", func(v value) { v.worktrees(&w.Worktrees) }},
 		field{"fetch", func(v value) {
 			v.fields(field{"allow", func(v value) { w.Fetch.Allow = v.admitted() }})
@@ -67,6 +69,34 @@ func (f *File) worker(v value) {
 			)
 		}},
 	)
+}
+
+// mostVersion bounds a deployment's name and a build id, in bytes: the server makes one workflow id of both.
+const mostVersion = 200
+
+func (v value) deployment(d *Deployment) {
+	d.Behavior = Pinned
+	// What the server refuses, it refuses at every poll of the worker.
+	part := func(s *string, separators string) func(value) {
+		return func(v value) {
+			switch *s = v.name(); {
+			case v.r.err != nil:
+			case len(*s) > mostVersion:
+				v.fail("has %d bytes, at most %d fit", len(*s), mostVersion)
+			case strings.HasPrefix(*s, "__"):
+				v.fail("%q begins with __, which is the server's", *s)
+			case strings.ContainsAny(*s, separators):
+				v.fail("%q holds one of %q, which separate it from the build id", *s, separators)
+			}
+		}
+	}
+	v.fields(
+		field{"name", part(&d.Name, ".:")},
+		field{"buildId", part(&d.BuildID, "")},
+		field{"behavior", func(v value) { d.Behavior = v.choice("behavior", Pinned, AutoUpgrade) }},
+	)
+	v.require("name", d.Name)
+	v.require("buildId", d.BuildID)
 }
 
 func (v value) worktrees(w *Worktrees) {

@@ -48,6 +48,8 @@ type Process struct {
 	Profiles int
 	// repos are the names of its repositories, sorted.
 	repos []string
+	// deployment is the version that it is; the zero value is a worker without versions.
+	deployment config.Deployment
 
 	worker worker.Worker
 	trees  *git.Driver
@@ -85,7 +87,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	}
 	p := &Process{Server: server, Queue: queue(o.Queue, f), HostID: cfg.HostID, Profiles: len(f.Profiles),
 		repos: slices.Sorted(maps.Keys(f.Worker.Worktrees.Repos)), trees: trees, log: log,
-		fatal: make(chan error, 1)}
+		deployment: f.Worker.Deployment, fatal: make(chan error, 1)}
 	if err := p.start(cfg); err != nil {
 		server.Close()
 		return nil, inFile(o.Config, err)
@@ -174,7 +176,7 @@ func (p *Process) start(cfg engine.Config) error {
 		return err
 	}
 	p.worker = worker.New(p.Server.Client, p.Queue, worker.Options{
-		Plugins: []worker.Plugin{plugin},
+		Plugins: []worker.Plugin{plugin}, DeploymentOptions: versioning(p.deployment),
 		OnFatalError: func(err error) {
 			select {
 			case p.fatal <- err:
@@ -246,12 +248,13 @@ func (p *Process) ready(w io.Writer) {
 	if p.Profiles == 1 {
 		noun = "profile"
 	}
-	fmt.Fprintf(w, "worker ready: queue %q, namespace %q, server %s, %d %s%s\n", p.Queue, p.Server.Namespace, p.Server.Address, p.Profiles, noun, host)
+	fmt.Fprintf(w, "worker ready: queue %q, namespace %q, server %s, %d %s%s%s\n", p.Queue, p.Server.Namespace, p.Server.Address, p.Profiles, noun, host, p.build())
 }
 
-// doubts names the repositories that no agent could work on now. It stops nobody: a repository may be cloned later,
-// and until then an agent that asks for it is refused.
+// doubts names the repositories that no agent could work on now, and says that no agent comes to this build yet. It
+// stops nobody: a repository may be cloned later, and until then an agent that asks for it is refused.
 func (p *Process) doubts(ctx context.Context, w io.Writer) {
+	p.notCurrent(ctx, w)
 	for _, name := range p.repos {
 		if _, err := p.trees.Resolve(ctx, worktree.Isolation{Kind: worktree.Tree, Repo: name}); err != nil {
 			fmt.Fprintf(w, "warning: repository %q cannot be worked on now: %v\n", name, err)
