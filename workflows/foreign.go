@@ -167,9 +167,8 @@ func (g *gate) activity(ctx workflow.Context, p *permit, args []any) outcome {
 
 // ends waits for a future, after a cancellation no longer than grace.
 func ends(ctx workflow.Context, f workflow.Future) bool {
-	workflow.NewSelector(ctx).AddFuture(f, func(workflow.Future) {}).
-		AddReceive(ctx.Done(), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).Select(ctx)
-	if f.IsReady() {
+	// No selector: it takes no future that an interceptor has wrapped.
+	if workflow.Await(ctx, f.IsReady) == nil || f.IsReady() {
 		return true
 	}
 	after, stop := workflow.NewDisconnectedContext(ctx)

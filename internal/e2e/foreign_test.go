@@ -178,6 +178,13 @@ func (b *billing) child(t *testing.T, name, typ string, opts ...tool.Option) *to
 // workForeign starts the agent's worker with these tools too.
 func (w *world) workForeign(s setup, change func(*worker.Config, *config.Profile), defs ...*tool.Def) {
 	w.t.Helper()
+	plug, err := worker.New(w.foreignConfig(s, change, defs...))
+	require.NoError(w.t, err)
+	w.workWith(plug)
+}
+
+func (w *world) foreignConfig(s setup, change func(*worker.Config, *config.Profile), defs ...*tool.Def) worker.Config {
+	w.t.Helper()
 	cfg, done, err := engine(s, w.c, w.effects, w.blobs)
 	require.NoError(w.t, err)
 	w.t.Cleanup(done)
@@ -190,9 +197,7 @@ func (w *world) workForeign(s setup, change func(*worker.Config, *config.Profile
 		change(&cfg, &p)
 	}
 	cfg.Profiles["p"] = p
-	plug, err := worker.New(cfg)
-	require.NoError(w.t, err)
-	w.workWith(plug)
+	return cfg
 }
 
 func patient(d time.Duration) func(*worker.Config, *config.Profile) {
