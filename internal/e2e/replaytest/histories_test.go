@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
+	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
 )
@@ -26,6 +27,30 @@ func TestCommittedHistories(t *testing.T) {
 			h, err := client.HistoryFromJSON(r, client.HistoryJSONOptions{})
 			require.NoError(t, err)
 			replaytest.Replay(t, h)
+		})
+	}
+}
+
+// A replayer without the Plugin says clearly what is missing, but for the history that never met the guard.
+func TestWithoutThePlugin(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "workflows", "testdata", "histories", "*.json"))
+	require.NoError(t, err)
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".json")
+		t.Run(name, func(t *testing.T) {
+			r := sdkworker.NewWorkflowReplayer()
+			replaytest.Register(r)
+			err := r.ReplayWorkflowHistoryFromJSONFile(nil, f)
+			switch {
+			case name == "before-the-guard":
+				require.NoError(t, err)
+			case strings.HasPrefix(name, "guarded-"):
+				// docs/embedding.md says what these words mean.
+				require.ErrorContains(t, err, "TMPRL1100")
+				require.Regexp(t, "assent-1|AssentDecide", err.Error())
+			default:
+				require.ErrorContains(t, err, "unable to find workflow type: assent.Agent")
+			}
 		})
 	}
 }
