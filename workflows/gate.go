@@ -153,9 +153,9 @@ func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
 
 // register installs the query and the update. Both return at once.
 func (g *gate) register(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, g.names.query, func() (approval.List, error) {
+	if err := workflow.SetQueryHandlerWithOptions(ctx, g.names.query, func() (approval.List, error) {
 		return fitList(g.ledger.List()), nil
-	}); err != nil {
+	}, workflow.QueryHandlerOptions{Description: "Open, answered and ignored questions"}); err != nil {
 		return err
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, g.names.update,
@@ -168,7 +168,7 @@ func (g *gate) register(ctx workflow.Context) error {
 			g.board.details(ctx, g.ledger)
 			return protocol.Accepted{Key: r.Key, Decision: r.Decision}, nil
 		},
-		workflow.UpdateHandlerOptions{Validator: func(raw converter.RawValue) error {
+		workflow.UpdateHandlerOptions{Description: "Answers a question: {key, decision, reason, by}", Validator: func(raw converter.RawValue) error {
 			r, err := g.parse(raw)
 			if err != nil {
 				return err
