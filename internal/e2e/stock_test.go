@@ -16,6 +16,7 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
+	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -165,6 +166,24 @@ func TestStockToolsFindReadAndAllow(t *testing.T) {
 	require.Contains(t, o.details(w.id), "Nothing waits for an answer.")
 	o.finds(waiting, false, w.id)
 	o.finds("AssentStatus='done' AND AssentAgent='p'", true, w.id)
+}
+
+// The temporal command rounds the numbers of a query's answer. The details hold the digits that will run.
+func TestStockDetailsShowExactNumbers(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	w := newWorld(t)
+	w.work(askingWith(`
+turns:
+  - calls: [{tool: big, raw: '{"bytes": 9007199254740993}'}]
+  - say: done
+`))
+	w.start(protocol.AgentInput{Permissions: &protocol.Tighten{Ask: []permission.Rule{{Tool: permission.One("big")}}}})
+	w.pending(1)
+	require.Contains(t, o.details(w.id), "9007199254740993")
+	require.Contains(t, o.ok("workflow", "metadata", "-w", w.id), "9007199254740993")
+	o.ok("workflow", "signal", "-w", w.id, "--name", "approval", "--input", `"deny"`)
+	require.Equal(t, []string{"DENIED/person"}, w.codes(w.result()))
 }
 
 func TestStockToolsDenyWithAReason(t *testing.T) {
