@@ -1,12 +1,8 @@
 package workflows
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
-	"unicode"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -142,8 +138,8 @@ func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
 	const most = 20
 	blocks := map[string]string{}
 	for i, q := range list.Pending {
-		if i == most {
-			fmt.Fprintf(&s, "… and %d more; see the query.\n\n", len(list.Pending)-most)
+		if i == most || s.Len() > mostPending {
+			s.WriteString(unshown(len(list.Pending)-i, info.WorkflowExecution.ID, info.Namespace, signal))
 			break
 		}
 		block, ok := b.blocks[q.Key]
@@ -179,87 +175,4 @@ func beside(details, ours string) string {
 	}
 	_, tail, _ := strings.Cut(rest, detailsEnd)
 	return head + ours + tail
-}
-
-// pending is the block of one question.
-func pending(q approval.Approval, workflowID, namespace, signal string) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "### Approval needed: `%s`\n\n", plain(q.Key))
-	fmt.Fprintf(&s, "**tool** `%s` · **agent** `%s` · **asked** %s", plain(q.Tool), plain(q.Agent), q.AskedAt.UTC().Format(time.RFC3339))
-	if q.Deadline != nil {
-		fmt.Fprintf(&s, " · **deadline** %s", q.Deadline.UTC().Format(time.RFC3339))
-	}
-	fmt.Fprintf(&s, "\n\n**why** %s\n\n", fence(q.Why))
-	s.WriteString(fence(approval.Show(q.Input, 4<<10)))
-	allow, _ := json.Marshal(map[string]string{"key": q.Key, "decision": "allow"})
-	deny, _ := json.Marshal(map[string]string{"key": q.Key, "decision": "deny", "reason": "…"})
-	s.WriteString("\nAnswer with any of these:\n\n")
-	id := shellQuote(workflowID)
-	s.WriteString(fence(fmt.Sprintf("starter approve %s\ntemporal workflow signal -n %s -w %s --name %s --input '%s'\ntemporal workflow signal -n %s -w %s --name %s --input '%s'",
-		q.Key, shellQuote(namespace), id, signal, allow, shellQuote(namespace), id, signal, deny)))
-	s.WriteString("\n")
-	return s.String()
-}
-
-func closedList(s *strings.Builder, list approval.List) {
-	const most = 10
-	if n := len(list.Closed); n > 0 {
-		s.WriteString("**Answered**\n\n")
-		for _, c := range list.Closed[max(0, n-most):] {
-			fmt.Fprintf(s, "- `%s` %s%s%s, %s\n", plain(c.Key), c.How, by(c.By), note(c.Reason), c.At.UTC().Format(time.RFC3339))
-		}
-		s.WriteString("\n")
-	}
-	if n := len(list.Ignored); n > 0 {
-		s.WriteString("**Ignored answers**\n\n")
-		for _, c := range list.Ignored[max(0, n-most):] {
-			fmt.Fprintf(s, "- %s by %s: `%s`\n", c.At.UTC().Format(time.RFC3339), plain(c.Via), plain(c.Why))
-		}
-	}
-}
-
-func by(who string) string {
-	if who == "" {
-		return ""
-	}
-	return " by `" + plain(who) + "`"
-}
-
-func note(why string) string {
-	if why == "" {
-		return ""
-	}
-	return " (`" + plain(why) + "`)"
-}
-
-// plain makes foreign text safe inside a Markdown code span.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '`':
-			return '\''
-		case !unicode.IsPrint(r):
-			return '�'
-		}
-		return r
-	}, short(s, 300))
-}
-
-// fence puts text into a code block that the text cannot close.
-func fence(s string) string {
-	ticks := "```"
-	for strings.Contains(s, ticks) {
-		ticks += "`"
-	}
-	return "\n" + ticks + "\n" + s + "\n" + ticks + "\n"
-}
-
-// shellQuote quotes for a POSIX shell; workflow ids are free text.
-func shellQuote(s string) string {
-	if s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(unicode.IsLetter(r) && r < unicode.MaxASCII || unicode.IsDigit(r) && r < unicode.MaxASCII || strings.ContainsRune("-_./:@", r))
-	}) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
