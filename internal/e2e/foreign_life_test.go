@@ -326,3 +326,20 @@ func (w *world) taskAfterASignal() int64 {
 	}
 	return 0
 }
+
+// foreignShape has a call that is edited and runs, one that fails, and one that nobody takes.
+func foreignShape(w *world, kind string) {
+	b := w.billing()
+	opts := []tool.Option{tool.Write, tool.NeedsApproval()}
+	refund, fail := b.act(w.t, "refund", "Refund", opts...), b.act(w.t, "fail", "Fail", tool.Read)
+	if kind == "workflow" {
+		refund = b.child(w.t, "refund", "RefundFlow", opts...)
+	}
+	lost := (&billing{queue: b.queue + "-nobody"}).act(w.t, "lost", "Refund", tool.Timeouts{ScheduleToStart: time.Second})
+	w.workForeign(setup{Keys: true, Script: script(oneRefund, "{tool: fail, args: {orderId: a}}", "{tool: lost, args: {orderId: a}}")}, nil, refund, fail, lost)
+	w.start(protocol.AgentInput{})
+	w.send(`{"key":"` + w.pending(1)[0].Key + `","decision":"allow","input":{"orderId":"b","amount":2}}`)
+	res := w.result()
+	require.Equal(w.t, []string{"OK", "TOOL_ERROR", "TOOL_ERROR"}, w.codes(res))
+	require.Contains(w.t, b.notes(), "refund b 2")
+}

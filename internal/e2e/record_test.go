@@ -117,6 +117,14 @@ turns:
 		require.Equal(t, protocol.OK, w.result().Status)
 		w.keep("worktree")
 	})
+	for _, kind := range []string{"activity", "workflow"} {
+		t.Run("foreign-"+kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			foreignShape(w, kind)
+			w.keep("foreign-" + kind)
+		})
+	}
 	t.Run("guarded-workflow", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)

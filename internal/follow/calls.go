@@ -29,8 +29,16 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 	case protocol.ActivityDisposeWorktree:
 		s.tree = Disposed
 	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow:
+	case protocol.ActivityReceiveResult:
+		if s.received = r.receiving(a); s.received == nil {
+			return
+		}
 	default:
 		if s.call = r.call(a); s.call == nil {
+			return
+		}
+		if r.agent && !strings.HasPrefix(s.kind, protocol.ToolPrefix) {
+			r.abroad(s.call)
 			return
 		}
 		start := *s.call
@@ -49,17 +57,27 @@ func (r *Reader) call(a *historypb.ActivityTaskScheduledEventAttributes) *Call {
 			c.CallID, c.Input, c.InputRef, c.Approved = call.ID, call.Input, call.InputRef, call.Approved
 		}
 	} else {
-		// In a workflow that is not an agent a tool is an activity that was decided on.
+		// Every other tool is an activity that was decided on.
 		c.CallID, _, _ = strings.Cut(c.CallID, "~")
-		if _, ok := r.decided[c.CallID]; !ok {
+		d, ok := r.decided[c.CallID]
+		switch {
+		case !ok:
 			return nil
+		case r.agent:
+			c.Tool, c.Input = d.Tool, r.arguments(a.GetInput())
+		default:
+			c.Input = r.raw(a.GetInput())
 		}
-		c.Input = r.raw(a.GetInput())
 	}
+	r.verdict(c)
+	return c
+}
+
+// verdict adds what was decided on a call.
+func (r *Reader) verdict(c *Call) {
 	if d, ok := r.decided[c.CallID]; ok {
 		c.Verdict, c.DecidedBy, c.Rule, c.Advisories = d.Decision.Verdict, d.Decision.DecidedBy, d.Decision.Rule, d.Decision.Advisories
 	}
-	return c
 }
 
 // activityEnd tells how an activity ended; failed is empty if it completed.
@@ -72,6 +90,8 @@ func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string)
 	switch {
 	case s.call != nil:
 		r.toolEnd(s, result, failed)
+	case s.received != nil:
+		r.received(s.received, result, failed)
 	case s.tree != "":
 		r.tree(s.tree, result, failed)
 	case s.kind == protocol.ActivityGenerate:

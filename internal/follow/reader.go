@@ -38,6 +38,8 @@ type Reader struct {
 	answers   map[string]Answered
 	timers    map[int64]string
 	scheduled map[int64]*scheduled
+	// foreign are calls that workers of somebody else run, by call id.
+	foreign map[string]*foreign
 	// dropped says why questions that nobody answered close with the next workflow task.
 	dropped *approval.Closed
 }
@@ -49,6 +51,14 @@ type scheduled struct {
 	turn    int
 	tree    string
 	started time.Time
+	// received is the call whose result the activity takes.
+	received *Call
+}
+
+// foreign is a call that a worker of somebody else runs.
+type foreign struct {
+	call  *Call
+	since time.Time
 }
 
 // NewReader returns a reader for the history of a run that begins.
@@ -57,7 +67,8 @@ func NewReader(workflowID, runID string, c converter.DataConverter) *Reader {
 		c = converter.GetDefaultDataConverter()
 	}
 	return &Reader{workflowID: workflowID, runID: runID, converter: c, decided: map[string]Decided{}, ledger: approval.NewLedger(),
-		open: map[string]Question{}, answers: map[string]Answered{}, timers: map[int64]string{}, scheduled: map[int64]*scheduled{}}
+		open: map[string]Question{}, answers: map[string]Answered{}, timers: map[int64]string{}, scheduled: map[int64]*scheduled{},
+		foreign: map[string]*foreign{}}
 }
 
 // Pending lists the questions that are open now, in order of asking.
@@ -113,6 +124,8 @@ func (r *Reader) read(e *historypb.HistoryEvent) {
 		r.taskFailed(e.GetWorkflowTaskFailedEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		r.activity(e.GetActivityTaskScheduledEventAttributes())
+	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+		r.child(e.GetStartChildWorkflowExecutionInitiatedEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
 		if s := r.scheduled[e.GetActivityTaskStartedEventAttributes().GetScheduledEventId()]; s != nil {
 			s.started = e.GetEventTime().AsTime()
