@@ -25,23 +25,23 @@ import (
 	"github.com/assent-dev/assent/worker"
 )
 
-// toPaste are the commands that a workflow's details print, as a person marks them: from the name of the program to the
-// next one or to the end of the block.
+// toPaste are the commands that a workflow's details print, as a person copies them from the page: whole code blocks, and
+// code spans.
 func toPaste(details string) []string {
-	_, rest, _ := strings.Cut(details, "Answer with any of these")
 	var out []string
-	inside, fence := false, ""
-	for _, line := range strings.Split(rest, "\n") {
-		switch ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]; {
+	fence, begin := "", 0
+	lines := strings.Split(details, "\n")
+	for i, line := range lines {
+		ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		switch {
 		case fence == "" && len(ticks) >= 3:
-			inside, fence = false, ticks
+			fence, begin = ticks, i+1
 		case fence != "" && line == fence:
-			fence = ""
+			out, fence = append(out, strings.Join(lines[begin:i], "\n")), ""
 		case fence == "":
-		case strings.HasPrefix(line, "temporal ") || strings.HasPrefix(line, "starter "):
-			out, inside = append(out, line), true
-		case inside:
-			out[len(out)-1] += "\n" + line
+			if spans := strings.Split(line, "`"); len(spans) > 1 {
+				out = append(out, spans[1])
+			}
 		}
 	}
 	return out
@@ -193,27 +193,31 @@ func TestStockPastedCommandsAreSafe(t *testing.T) {
 			o := newOperator(t)
 			recorder := "#!/bin/sh\nprintf '%s\\0' \"$@\" >starter.args\n"
 			require.NoError(t, os.WriteFile(filepath.Join(o.bin, "starter"), []byte(recorder), 0o755))
-			for i, tc := range []struct{ shell, word, end string }{{"sh", `"allow"`, ""}, {"bash", `"deny"`, protocol.ErrorDenied}} {
+			for _, tc := range []struct{ shell, word, end string }{{"sh", `"allow"`, ""}, {"bash", `"deny"`, protocol.ErrorDenied}} {
 				id := uuid.NewString()
 				// The SDK refuses other ids, because it puts them into a header.
 				if strings.IndexFunc(awkward, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 					id = awkward + " " + id
 				}
 				w, run, q := guarded(t, id, awkward)
-
-				line := o.command(id, "starter", "approve")
-				s := o.exec(tc.shell, "-c", line)
-				require.Zero(t, s.code, "%s\n%v", line, s)
+				paste := func(program, word string) {
+					line := o.command(id, program, word)
+					s := o.exec(tc.shell, "-c", line)
+					if tc.shell == "sh" && strings.Contains(line, "$'") {
+						// Not every sh knows these quotes: it does nothing, and bash and zsh do what was meant.
+						require.NoFileExists(t, filepath.Join(o.dir, "pwned"))
+						s = o.exec("bash", "-c", line)
+					}
+					require.Zero(t, s.code, "%s\n%v", line, s)
+					require.NoFileExists(t, filepath.Join(o.dir, "pwned"), line)
+				}
+				paste("starter", "approve")
 				args, err := os.ReadFile(filepath.Join(o.dir, "starter.args"))
 				require.NoError(t, err)
-				require.Contains(t, strings.Split(string(args), "\x00"), q.Key, line)
-
-				line = o.command(id, "temporal", tc.word)
-				s = o.exec(tc.shell, "-c", line)
-				require.Zero(t, s.code, "%s\n%v", line, s)
-				require.Equal(t, tc.end, ended(t, run), line)
-				require.Equal(t, i == 0, len(w.ran()) == 1)
-				require.NoFileExists(t, filepath.Join(o.dir, "pwned"))
+				require.Subset(t, strings.Split(string(args), "\x00"), []string{"approve", q.Key, id})
+				paste("temporal", tc.word)
+				require.Equal(t, tc.end, ended(t, run))
+				require.Equal(t, tc.end == "", len(w.ran()) == 1)
 			}
 		})
 	}
