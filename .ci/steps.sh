@@ -1,7 +1,7 @@
 # The steps of .ci/run, which sources this file. Each is a function that fails by its status, in a subshell with
 # `set -euo pipefail`; $root, $tmp, $cache and $long are set.
 
-modules=(. devserver .ci/tools)
+modules=(. devserver .ci/tools .ci/browser)
 
 # need installs a program by the name of its Debian package, if it is missing.
 need() {
@@ -25,6 +25,8 @@ step_machine() {
   need dash dash
   need find findutils
   need setsid util-linux
+  # A browser, for what people see on the workflow page of the Temporal UI.
+  need chromium chromium
   go version
   git --version
   cc --version | head -n 1
@@ -91,6 +93,40 @@ step_layout() { go test -count=1 ./internal/layout; }
 
 step_server() { go run .ci/server.go; }
 
+# cli prints the path of the real temporal command, built once.
+cli_version=v1.5.1
+cli() {
+  local dir
+  dir=$cache/cli-$cli_version-$(go env GOVERSION)
+  if [[ ! -x $dir/temporal ]]; then
+    (cd "$tmp" && GOBIN=$tmp/cli go install "github.com/temporalio/cli/cmd/temporal@$cli_version") >&2
+    mkdir -p "$dir"
+    # First beside it, then in one go: what is there is whole.
+    cp "$tmp/cli/temporal" "$dir/temporal.$$"
+    mv "$dir/temporal.$$" "$dir/temporal"
+  fi
+  echo "$dir/temporal"
+}
+
+# browser prints the path of the program that looks at a page with Chromium.
+browser() {
+  need chromium chromium >&2
+  go -C .ci/browser build -o "$tmp/browser" . >&2
+  echo "$tmp/browser"
+}
+
+step_cli() {
+  local bin temporal
+  temporal=$(cli)
+  "$temporal" --version
+  go version -m "$temporal" | grep -P '^\tmod\t'
+  bin=$(tools)
+  go -C .ci/browser vet ./...
+  (cd .ci/browser && "$bin/staticcheck" ./... && "$bin/errcheck" -ignoretests -exclude ../errcheck.txt ./...)
+  browser
+  go -C .ci/browser test -count=1 -timeout 10m ./...
+}
+
 # others lists the packages that are not the end-to-end suite.
 others() { go list ./... | grep -vE '/internal/(e2e|layout)(/|$)'; }
 
@@ -107,7 +143,17 @@ step_nested() {
   go -C devserver test -shuffle=on -timeout 15m ./...
 }
 
-step_e2e() { go test -race -shuffle=on -timeout 30m -p 1 ./internal/e2e/...; }
+# stock gives the tests what operators have: the temporal command and a browser.
+stock() {
+  ASSENT_CLI=$(cli)
+  ASSENT_BROWSER=$(browser)
+  export ASSENT_CLI ASSENT_BROWSER
+}
+
+step_e2e() {
+  stock
+  go test -race -shuffle=on -timeout 30m -p 1 ./internal/e2e/...
+}
 
 # fuzz runs every target of both modules for so many inputs. A count and not a time: when a time is over while an input
 # runs, go test now and then fails with "context deadline exceeded" although nothing was found.
@@ -170,4 +216,7 @@ step_long_referee() {
 
 step_long_fuzz() { fuzz 100000x; }
 
-step_long_e2e() { ASSENT_LONG=1 go test -race -shuffle=on -count=10 -timeout 230m -p 1 ./internal/e2e/...; }
+step_long_e2e() {
+  stock
+  ASSENT_LONG=1 go test -race -shuffle=on -count=10 -timeout 230m -p 1 ./internal/e2e/...
+}
