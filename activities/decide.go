@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,6 +37,10 @@ func AssentDecideSlow(ctx context.Context, req protocol.DecideRequest) (protocol
 
 func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bool) (protocol.DecideResponse, error) {
 	resp := protocol.DecideResponse{CallID: req.CallID, Tool: req.Tool.Name, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID}
+	if req.Unencoded != "" {
+		resp.Decision = failedDecision(errors.New(req.Unencoded))
+		return resp, nil
+	}
 	chain, err := e.chain(req.Subject)
 	if err != nil {
 		resp.Decision = failedDecision(err)

@@ -54,6 +54,8 @@ type Config struct {
 	Keys        protocol.Keyring
 	// Enforce is for workflows that are not agents; tools of agents always need a grant.
 	Enforce Enforce
+	// Words says where refusals may hold what a guard says.
+	Words protocol.Words
 	// Guarded names activity types that are tools in workflows that are not agents.
 	Guarded map[string]protocol.ToolFacts
 	// Dir is where tools run without a worktree.

@@ -62,9 +62,12 @@ func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 func isTool(activityType string) bool { return strings.HasPrefix(activityType, protocol.ToolPrefix) }
 
 // denied refuses an activity so that nobody can take the refusal for a result.
-func denied(r tool.Result) error {
-	return temporal.NewApplicationErrorWithOptions(r.Failure.Message, protocol.ErrorDenied,
-		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{r}})
+func denied(r tool.Result) error { return refused(r, protocol.AllWords) }
+
+func refused(r tool.Result, w protocol.Words) error {
+	message, detail := protocol.Refusal(r, w)
+	return temporal.NewApplicationErrorWithOptions(message, protocol.ErrorDenied,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{detail}})
 }
 
 // tool runs one of our own tool activities.
@@ -361,7 +364,7 @@ func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityIn
 		// The team's error keeps its type, so that their retry policy goes on to work.
 		return out, err
 	}
-	return nil, denied(res)
+	return nil, refused(res, e.cfg.Words)
 }
 
 // MetricWouldRefuse counts what log mode let through and On would refuse, by activity type.

@@ -170,6 +170,8 @@ type DecideRequest struct {
 	// Input or InputRef is what the call asks for.
 	Input    json.RawMessage `json:"input,omitempty"`
 	InputRef *blob.Ref       `json:"inputRef,omitempty"`
+	// Unencoded says that a codec failed to encode the arguments, and how: the call is denied.
+	Unencoded string `json:"unencoded,omitempty"`
 	// Room bounds the recorded answer in bytes, below MaxDecision, when many calls are decided in one workflow task.
 	Room int `json:"room,omitempty"`
 }

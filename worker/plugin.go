@@ -48,6 +48,8 @@ type Plugin struct {
 	hostStarted int
 	// hostKeys are the instances of host, which meet this Plugin again when it is on their client.
 	hostKeys map[string]bool
+	// failures says that the client has a failure converter.
+	failures bool
 	// fronted says that a client has this Plugin, behind that a warning of interceptors behind the gate was given.
 	fronted atomic.Bool
 	behind  sync.Once
@@ -107,6 +109,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		return p.built, nil
 	}
 	cfg := p.engine
+	cfg.Words = p.words()
 	if p.hosts {
 		cfg.HostQueue = hostQueue(queue, p.hostID)
 	}
@@ -116,7 +119,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	}
 	first, last, err := workflows.NewInterceptors(workflows.Config{
 		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, DecideTimeout: p.decideTimeout, Patience: p.patience,
-		Keys: cfg.Keys, Converter: p.converter, Guarded: p.guards.activities,
+		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
 	})
 	if err != nil {
@@ -126,6 +129,17 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		first: lookout{half{first, p}},
 		last:  []interceptor.WorkerInterceptor{half{last, p}, half{activities.NewInterceptor(engine), p}}}
 	return p.built, nil
+}
+
+// words says where refusals may hold what people say. What is not known to be in plain text anyway stays out of it.
+func (p *Plugin) words() protocol.Words {
+	switch {
+	case p.failures:
+		return protocol.WordsInDetails
+	case p.converter == nil && p.fronted.Load(), p.converter == converter.GetDefaultDataConverter():
+		return protocol.AllWords
+	}
+	return protocol.NoWords
 }
 
 func hostQueue(queue, hostID string) string { return queue + "@" + hostID }
@@ -138,6 +152,7 @@ func (p *Plugin) ConfigureClient(_ context.Context, o client.PluginConfigureClie
 	if o.ClientOptions.DataConverter != nil && p.converter == nil {
 		p.converter = o.ClientOptions.DataConverter
 	}
+	p.failures = p.failures || o.ClientOptions.FailureConverter != nil
 	have := slices.DeleteFunc(slices.Clone(o.ClientOptions.Interceptors), func(i interceptor.ClientInterceptor) bool {
 		f, ok := i.(*front)
 		return ok && f.of == p

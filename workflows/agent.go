@@ -106,8 +106,8 @@ func control(ctx workflow.Context, summary string) workflow.Context {
 }
 
 func (a *agent) resolve(ctx workflow.Context) error {
-	err := workflow.ExecuteActivity(control(ctx, "freeze tools · "+a.in.AgentType), protocol.ActivityResolveToolset,
-		protocol.ResolveRequest{Input: a.in}).Get(ctx, &a.frozen)
+	err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "freeze tools · "+a.in.AgentType), protocol.ActivityResolveToolset,
+		protocol.ResolveRequest{Input: a.in}), &a.frozen)
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorModel, protocol.ErrorStore}},
 		Summary: fmt.Sprintf("turn %d", a.turns),
 	})
-	if err := workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req).Get(ctx, &resp); err != nil {
+	if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req), &resp); err != nil {
 		return resp, err
 	}
 	a.transcript, a.output = &resp.Transcript, resp.Text

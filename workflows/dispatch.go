@@ -39,7 +39,7 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 		}
 		p.place.ActivityID = id
 		var res tool.Result
-		err := workflow.ExecuteActivity(g.toolContext(ctx, p, id, queue), protocol.ToolPrefix+call.Name, call).Get(ctx, &res)
+		err := recorded(ctx, workflow.ExecuteActivity(g.toolContext(ctx, p, id, queue), protocol.ToolPrefix+call.Name, call), &res)
 		if err != nil {
 			res = p.lost(err, queue)
 		}
@@ -144,7 +144,7 @@ func (p *permit) refused(app *temporal.ApplicationError) tool.Result {
 	switch app.Type() {
 	case protocol.ErrorDenied:
 		var r tool.Result
-		if app.HasDetails() && app.Details(&r) == nil && r.Code != "" && r.Code != tool.OK {
+		if detailsOf(app, &r) && r.Code != "" && r.Code != tool.OK {
 			return r
 		}
 		return tool.Deny(tool.ByGrant, "", short(app.Message(), 500))

@@ -116,9 +116,6 @@ func (g *gate) mayStart(ctx workflow.Context, p *permit) ([]any, *tool.Result) {
 		// As JSON and not as a payload, so that the team's converter and codec treat it like their own values.
 		args[i] = raw
 	}
-	if _, err := g.cfg.Converter.ToPayloads(args...); err != nil {
-		return refuse(tool.Fail(tool.ToolError, "the arguments could not be encoded, and the call never started: "+short(err.Error(), 500)))
-	}
 	return args, nil
 }
 
@@ -157,6 +154,9 @@ func (g *gate) activity(ctx workflow.Context, p *permit, args []any) outcome {
 		HeartbeatTimeout: t.Heartbeat, RetryPolicy: policy(r.Retry),
 	})
 	f := workflow.ExecuteActivity(workflow.WithValue(ctx, permitKey{}, p), r.Type, args...)
+	if f.IsReady() {
+		return p.unsent(ctx, f)
+	}
 	if t.Heartbeat == 0 && !ends(ctx, f) {
 		res := tool.Fail(tool.Aborted, "the call was cancelled; the activity expects no heartbeats and was not told, so it may still have its effect")
 		res.Failure.Started = true
@@ -199,9 +199,18 @@ func (g *gate) child(ctx workflow.Context, p *permit, args []any) outcome {
 	if r.Retry.MaximumAttempts != 1 {
 		o.RetryPolicy = policy(r.Retry)
 	}
+	if _, err := g.converter(ctx).ToPayloads(args...); err != nil {
+		// As the SDK does for activities: a codec that is away stops the task until it is back. As a result it would be
+		// another one when the history replays.
+		panic(err)
+	}
 	p.place.ActivityID = o.WorkflowID
 	ctx = workflow.WithChildOptions(ctx, o)
-	return p.outcome(ctx, workflow.ExecuteChildWorkflow(workflow.WithValue(ctx, permitKey{}, p), r.Type, args...))
+	f := workflow.ExecuteChildWorkflow(workflow.WithValue(ctx, permitKey{}, p), r.Type, args...)
+	if f.IsReady() {
+		return p.unsent(ctx, f)
+	}
+	return p.outcome(ctx, f)
 }
 
 // ExecuteChildWorkflow puts the grant of a permitted call into its header, as ExecuteActivity does.
@@ -233,7 +242,7 @@ func (p *permit) leave(ctx workflow.Context, keys protocol.Keyring, typ string, 
 // outcome waits for the end and reads it. Values are not looked at here.
 func (p *permit) outcome(ctx workflow.Context, f workflow.Future) outcome {
 	out := outcome{result: tool.Result{Code: tool.OK}, dispatched: true}
-	if err := f.Get(ctx, &out.value); err != nil {
+	if err := recorded(ctx, f, &out.value); err != nil {
 		out.result = p.failure(ctx, err)
 	}
 	return out
@@ -256,7 +265,7 @@ func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out out
 	}
 	defer a.onTheWay.Release(load)
 	req := protocol.ReceiveRequest{Call: call, Tool: p.facts, RunID: p.runID, Result: out.result, Dispatched: out.dispatched}
-	if a.gate.weigh(req, value) > mostReceived {
+	if a.gate.weigh(ctx, req, value) > mostReceived {
 		req.Result = tool.Fail(tool.ToolError, fmt.Sprintf("the call ran and ended with %s; what it returned has %d bytes, too many to be passed on",
 			out.result.Code, len(value.Payload().GetData())+weight(out.result)))
 		req.Result.Failure.Started = true
@@ -268,7 +277,7 @@ func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out out
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
 	})
 	var res tool.Result
-	if err := workflow.ExecuteActivity(ctx, protocol.ActivityReceiveResult, req, value).Get(ctx, &res); err != nil {
+	if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityReceiveResult, req, value), &res); err != nil {
 		workflow.GetLogger(ctx).Error("assent: a result could not be received", "tool", call.Name, "call", call.ID, "error", err)
 		return lostOutcome(out)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -46,6 +47,12 @@ func (p *permit) failure(ctx workflow.Context, err error) tool.Result {
 	case *temporal.ChildWorkflowExecutionAlreadyStartedError:
 		return p.unknown("the workflow of this call was started before, by a run that was reset")
 	}
+	if act == nil && child == nil {
+		// It has ended well, and its value is sealed for somebody else.
+		res := tool.Fail(tool.NonSerializable, "it ran, and what it returned cannot be read: "+short(err.Error(), 500))
+		res.Failure.Started = true
+		return res
+	}
 	return p.unknown("the call failed in an unknown way: " + short(cause.Error(), 500))
 }
 
@@ -82,7 +89,7 @@ func (p *permit) said(app *temporal.ApplicationError) tool.Result {
 	case typ == protocol.ErrorDenied:
 		var r tool.Result
 		refusals := []tool.Code{tool.Denied, tool.Blocked, tool.InvalidArguments, tool.EffectUnknown}
-		if app.HasDetails() && app.Details(&r) == nil && slices.Contains(refusals, r.Code) && r.Failure != nil {
+		if detailsOf(app, &r) && slices.Contains(refusals, r.Code) && r.Failure != nil {
 			return r
 		}
 		return tool.Deny(tool.ByGrant, "", short(app.Message(), mostError))
@@ -118,11 +125,38 @@ func lostOutcome(out outcome) tool.Result {
 	return r
 }
 
-// weigh is what arguments of an activity weigh on the wire.
-func (g *gate) weigh(args ...any) int {
-	payloads, err := g.cfg.Converter.ToPayloads(args...)
+// unsent is the outcome of a call that did not leave the workflow.
+func (p *permit) unsent(ctx workflow.Context, f workflow.Future) outcome {
+	err := f.Get(ctx, nil)
+	var app *temporal.ApplicationError
+	switch {
+	case errors.As(err, &app) && app.Type() == protocol.ErrorDenied:
+		return outcome{result: p.said(app)}
+	case err == nil:
+		// Somebody between the workflow and the server answered for it.
+		return outcome{result: tool.Fail(tool.ToolError, "the call was kept back by an interceptor, and it never started")}
+	}
+	return outcome{result: tool.Fail(tool.ToolError, "the call could not be sent, and it never started: "+short(err.Error(), 500))}
+}
+
+// weigh is what the request of ReceiveResult weighs on the wire.
+func (g *gate) weigh(ctx workflow.Context, req protocol.ReceiveRequest, value converter.RawValue) int {
+	// Escapes take six bytes for one, and a codec takes less than twice as many.
+	plain := len(value.Payload().GetData()) + 6*len(req.Call.Input) + weight(req.Result)
+	if plain < mostReceived/4 {
+		return plain
+	}
+	payloads, err := g.converter(ctx).ToPayloads(req, value)
 	if err != nil {
 		return mostReceived + 1
 	}
 	return payloads.Size()
+}
+
+// converter is the team's data converter in this run.
+func (g *gate) converter(ctx workflow.Context) converter.DataConverter {
+	if aware, ok := g.cfg.Converter.(workflow.ContextAware); ok {
+		return aware.WithWorkflowContext(ctx)
+	}
+	return g.cfg.Converter
 }

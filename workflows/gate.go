@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
@@ -23,6 +24,8 @@ type Config struct {
 	Keys protocol.Keyring
 	// Converter is the team's data converter; nil means the SDK's default.
 	Converter converter.DataConverter
+	// Words says where refusals may hold what people say.
+	Words protocol.Words
 	// Guarded names activity types that are tools in workflows that are not agents, called in any way.
 	Guarded map[string]protocol.ToolFacts
 	// GuardedWorkflows names workflow types whose runs pass the gate before their first line.
@@ -65,6 +68,9 @@ type gate struct {
 	// early holds answers to questions whose calls do not wait yet, because later calls are still being judged.
 	early map[string]answer
 	board board
+	// inbox holds answers that came after an encrypted one, which a coroutine has to read; spawn starts that.
+	inbox []*commonpb.Payloads
+	spawn func(workflow.Context, string, func(workflow.Context)) workflow.Context
 	// own is true in our agent's workflow; open is false in runs that began before the gate existed.
 	own, open bool
 	// named counts our own handler registrations by name.
@@ -108,10 +114,15 @@ type answer struct {
 	via        string
 }
 
-// signal takes an answer that came as a signal. It runs outside of any coroutine: it may settle a future, not block.
-func (g *gate) signal(ctx workflow.Context, data []byte) {
+// signal takes an answer that came as a signal. It may settle a future, not block: an answer that is not encrypted is
+// taken outside of any coroutine.
+func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 	now := workflow.Now(ctx)
-	resolutions, err := approval.Decode(data, g.ledger.Keys())
+	var resolutions []approval.Resolution
+	data, err := g.received(ctx, args)
+	if err == nil {
+		resolutions, err = approval.Decode(data, g.ledger.Keys())
+	}
 	if err != nil {
 		why := err.Error()
 		if bad := new(approval.DecodeError); errors.As(err, &bad) && g.ledger.Ended(bad.Key) != "" {

@@ -21,7 +21,7 @@ import (
 func (g *gate) guard(ctx workflow.Context, facts protocol.ToolFacts, activityType string, args []any,
 	next func(workflow.Context, string, ...any) workflow.Future) workflow.Future {
 	// Encoded now: the caller could change its arguments while a person reads them.
-	shot, err := g.snapshot(args)
+	shot, err := g.snapshot(ctx, args)
 	if err != nil {
 		return failed(ctx, unreadable(activityType, err))
 	}
@@ -44,12 +44,12 @@ func (g *gate) guard(ctx workflow.Context, facts protocol.ToolFacts, activityTyp
 // guardLocal does the same for a local activity. It takes its arguments as they are, so they must not have changed.
 func (g *gate) guardLocal(ctx workflow.Context, facts protocol.ToolFacts, activityType string, args []any,
 	next func(workflow.Context, string, ...any) workflow.Future) workflow.Future {
-	shot, err := g.snapshot(args)
+	shot, err := g.snapshot(ctx, args)
 	if err != nil {
 		return failed(ctx, unreadable(activityType, err))
 	}
 	return g.later(ctx, g.request(ctx, g.number(), facts, shot), func(ctx workflow.Context, p *permit) (workflow.Future, error) {
-		if err := g.unchanged(shot, args); err != nil {
+		if err := g.unchanged(ctx, shot, args); err != nil {
 			return nil, unreadable(activityType, err)
 		}
 		if opts := workflow.GetLocalActivityOptions(ctx); opts.Summary == "" {
@@ -65,14 +65,14 @@ func (g *gate) guardLocal(ctx workflow.Context, facts protocol.ToolFacts, activi
 
 // operation judges a Nexus operation. It blocks its coroutine: the SDK's future of an operation cannot be made ahead.
 func (g *gate) operation(ctx workflow.Context, facts protocol.ToolFacts, name string, arg any) error {
-	shot, err := g.snapshot([]any{arg})
+	shot, err := g.snapshot(ctx, []any{arg})
 	if err != nil {
 		return unreadable(name, err)
 	}
 	if _, err = g.permitted(ctx, g.request(ctx, g.number(), facts, shot)); err != nil {
 		return err
 	}
-	if err = g.unchanged(shot, []any{arg}); err != nil {
+	if err = g.unchanged(ctx, shot, []any{arg}); err != nil {
 		return unreadable(name, err)
 	}
 	return nil
@@ -86,7 +86,7 @@ func (g *gate) enter(ctx workflow.Context, args []any) error {
 	if !guarded || g.own || g.passed {
 		return nil
 	}
-	shot, err := g.snapshot(args)
+	shot, err := g.snapshot(ctx, args)
 	if err != nil {
 		return unreadable(name, err)
 	}
@@ -102,7 +102,7 @@ func (g *gate) number() string {
 }
 
 func (g *gate) request(ctx workflow.Context, id string, facts protocol.ToolFacts, shot snapshot) protocol.DecideRequest {
-	return protocol.DecideRequest{CallID: id, Tool: facts, Input: shot.input,
+	return protocol.DecideRequest{CallID: id, Tool: facts, Input: shot.input, Unencoded: shot.failed,
 		Subject: protocol.Subject{Agent: tool.Agent{Type: workflow.GetInfo(ctx).WorkflowType.Name}}}
 }
 
@@ -133,12 +133,15 @@ func (g *gate) hand(ctx workflow.Context, s workflow.Settable, f workflow.Future
 		return
 	}
 	var raw converter.RawValue
-	if err := f.Get(ctx, &raw); err != nil || raw.Payload() == nil {
+	if err := recorded(ctx, f, &raw); err != nil || raw.Payload() == nil {
 		s.Set(nil, err)
 		return
 	}
-	p, err := g.cfg.Converter.ToPayload(raw)
-	s.Set(&commonpb.Payloads{Payloads: []*commonpb.Payload{p}}, err)
+	p, err := g.converter(ctx).ToPayload(raw)
+	if err != nil {
+		panic(err)
+	}
+	s.Set(&commonpb.Payloads{Payloads: []*commonpb.Payload{p}}, nil)
 }
 
 func chained(s workflow.Settable, f workflow.Future) (ok bool) {
@@ -155,8 +158,9 @@ func (g *gate) permitted(ctx workflow.Context, req protocol.DecideRequest) (*per
 		refused = &r
 	}
 	if refused != nil {
-		return nil, temporal.NewApplicationErrorWithOptions(refused.Failure.Message, protocol.ErrorDenied,
-			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*refused}})
+		message, detail := protocol.Refusal(*refused, g.cfg.Words)
+		return nil, temporal.NewApplicationErrorWithOptions(message, protocol.ErrorDenied,
+			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{detail}})
 	}
 	p.place.ActivityID = req.CallID
 	return p, nil
@@ -166,6 +170,7 @@ func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, 
 	g.board.busy()
 	defer g.board.free(ctx, g.ledger)
 	d := g.decided(ctx, g.judge(ctx, req), req)
+	consistent(req, d)
 	g.board.learn(ctx, d.Attributes)
 	p, refused := g.settle(ctx, req, d)
 	if p != nil || refused != nil {
@@ -184,6 +189,8 @@ type snapshot struct {
 	raw []converter.RawValue
 	// input is the JSON object that is judged: the single object argument, or {"args": […]}.
 	input json.RawMessage
+	// failed says that a codec failed, and how; then there is nothing else.
+	failed string
 }
 
 func (s snapshot) frozen() []any {
@@ -197,13 +204,16 @@ func (s snapshot) frozen() []any {
 // mostArguments bounds what is judged: larger arguments would not fit into a decision or a question.
 const mostArguments = 1 << 20
 
-// snapshot encodes arguments once, with the team's converter.
-func (g *gate) snapshot(args []any) (snapshot, error) {
+// snapshot encodes arguments once, with the team's converter. Its error is the same on every replay.
+func (g *gate) snapshot(ctx workflow.Context, args []any) (snapshot, error) {
 	var s snapshot
 	list := make([]json.RawMessage, 0, len(args))
 	size := 0
 	for i, a := range args {
-		raw, err := g.encode(a)
+		raw, err := g.encode(ctx, a)
+		if err != nil && !lasting(err) {
+			return snapshot{failed: unencoded(err)}, nil
+		}
 		if err != nil {
 			return snapshot{}, fmt.Errorf("argument %d: %w", i, err)
 		}
@@ -238,22 +248,27 @@ func judged(p *commonpb.Payload) json.RawMessage {
 	return out
 }
 
-func (g *gate) encode(arg any) (converter.RawValue, error) {
-	var p *commonpb.Payload
-	p, err := g.cfg.Converter.ToPayload(arg)
-	if err != nil {
-		return converter.RawValue{}, err
-	}
-	// Back through the converter without decoding the value: a codec's encryption is taken off, the bytes stay.
+func (g *gate) encode(ctx workflow.Context, arg any) (converter.RawValue, error) {
+	dc := g.converter(ctx)
 	var raw converter.RawValue
-	err = g.cfg.Converter.FromPayload(p, &raw)
+	p, err := dc.ToPayload(arg)
+	if err == nil {
+		// Back through the converter without decoding the value: a codec's encryption is taken off, the bytes stay.
+		err = dc.FromPayload(p, &raw)
+	}
+	if asksForRetry(err) {
+		panic(err)
+	}
 	return raw, err
 }
 
 // unchanged says whether arguments are still what was judged.
-func (g *gate) unchanged(s snapshot, args []any) error {
+func (g *gate) unchanged(ctx workflow.Context, s snapshot, args []any) error {
 	for i, a := range args {
-		raw, err := g.encode(a)
+		raw, err := g.encode(ctx, a)
+		if err != nil && !lasting(err) {
+			panic(err)
+		}
 		if err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}

@@ -55,9 +55,9 @@ func newTeams(t *testing.T, layer permission.Layer, plugins ...pipeline.Plugin) 
 		"pay":    {Name: "pay", Risk: tool.Destructive, ActivityType: "pay"},
 		"lookup": {Name: "lookup", Risk: tool.Read, ActivityType: "lookup"},
 	}
-	engine, err := activities.New(activities.Config{Pipeline: pipe, Permissions: layer, Blobs: &memory{blobs: map[string][]byte{}}, Guarded: guarded})
+	engine, err := activities.New(activities.Config{Pipeline: pipe, Permissions: layer, Words: protocol.AllWords, Blobs: &memory{blobs: map[string][]byte{}}, Guarded: guarded})
 	require.NoError(t, err)
-	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
+	gate, err := workflows.NewInterceptor(workflows.Config{Words: protocol.AllWords, Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
 		DecideTimeout: 2 * time.Minute, Guarded: guarded})
 	require.NoError(t, err)
 	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute,

@@ -21,8 +21,8 @@ func (a *agent) acquire(ctx workflow.Context) error {
 	}
 	// The revision is pinned first, so that a retried acquire never sees a ref that moved.
 	var at protocol.RefResponse
-	if err := workflow.ExecuteActivity(control(ctx, "pin "+iso.Repo), protocol.ActivityResolveRef,
-		protocol.RefRequest{Isolation: iso}).Get(ctx, &at); err != nil {
+	if err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "pin "+iso.Repo), protocol.ActivityResolveRef,
+		protocol.RefRequest{Isolation: iso}), &at); err != nil {
 		return err
 	}
 	// Not cancelled in the middle: a tree whose lease nobody knows could not be given back.
@@ -32,8 +32,8 @@ func (a *agent) acquire(ctx workflow.Context) error {
 	// The activity adds the run: after a reset this life must not meet the trees of the one before.
 	id := worktree.Identity{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, Attempt: a.restarts}
 	var lease worktree.Lease
-	err := workflow.ExecuteActivity(host(ctx, at.HostQueue, "acquire "+iso.Repo), protocol.ActivityAcquireWorktree,
-		protocol.AcquireRequest{Identity: id, Resolved: at.Resolved}).Get(ctx, &lease)
+	err := recorded(ctx, workflow.ExecuteActivity(host(ctx, at.HostQueue, "acquire "+iso.Repo), protocol.ActivityAcquireWorktree,
+		protocol.AcquireRequest{Identity: id, Resolved: at.Resolved}), &lease)
 	if err != nil {
 		return a.hostError(err)
 	}
@@ -77,8 +77,8 @@ func (a *agent) release(ctx workflow.Context, status protocol.Status, runErr err
 	}
 	lease := *a.env.lease
 	var art protocol.Artifact
-	collected := workflow.ExecuteActivity(host(ctx, a.env.queue, "collect"), protocol.ActivityCollectWorktree,
-		protocol.CollectRequest{Lease: lease, Store: a.frozen.Store}).Get(ctx, &art)
+	collected := recorded(ctx, workflow.ExecuteActivity(host(ctx, a.env.queue, "collect"), protocol.ActivityCollectWorktree,
+		protocol.CollectRequest{Lease: lease, Store: a.frozen.Store}), &art)
 	if collected != nil {
 		return &collectError{a.env.dir, a.hostError(collected)}
 	}
@@ -87,7 +87,7 @@ func (a *agent) release(ctx workflow.Context, status protocol.Status, runErr err
 		req.Retain = string(status)
 	}
 	var disposed protocol.DisposeResponse
-	err := workflow.ExecuteActivity(host(ctx, a.env.queue, "dispose"), protocol.ActivityDisposeWorktree, req).Get(ctx, &disposed)
+	err := recorded(ctx, workflow.ExecuteActivity(host(ctx, a.env.queue, "dispose"), protocol.ActivityDisposeWorktree, req), &disposed)
 	if err != nil {
 		// The work is safe in the blob store; the sweep of the host removes the tree.
 		workflow.GetLogger(ctx).Warn("assent: worktree not disposed", "error", err)

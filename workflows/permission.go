@@ -3,8 +3,6 @@ package workflows
 import (
 	"strings"
 
-	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -53,6 +51,7 @@ type inbound struct {
 func (i *inbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
 	o := &outbound{gate: i.gate}
 	o.Next = out
+	i.gate.spawn = out.Go
 	return i.Next.Init(o)
 }
 
@@ -99,20 +98,8 @@ func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSigna
 	if in.SignalName != i.gate.names.signal {
 		return i.Next.HandleSignal(ctx, in)
 	}
-	i.gate.signal(ctx, i.gate.payload(in.Arg))
+	i.gate.arrive(ctx, in.Arg)
 	return nil
-}
-
-// payload returns the JSON of the first argument, or nil if there is none that could be read.
-func (g *gate) payload(args *commonpb.Payloads) []byte {
-	if len(args.GetPayloads()) == 0 {
-		return nil
-	}
-	var raw converter.RawValue
-	if err := g.cfg.Converter.FromPayload(args.GetPayloads()[0], &raw); err != nil || raw.Payload() == nil {
-		return nil
-	}
-	return raw.Payload().GetData()
 }
 
 type outbound struct {

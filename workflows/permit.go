@@ -91,7 +91,7 @@ func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.Dec
 
 func (g *gate) read(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
 	var resp protocol.DecideResponse
-	err := f.Get(ctx, &resp)
+	err := recorded(ctx, f, &resp)
 	if err == nil && (resp.CallID != req.CallID || resp.Tool != req.Tool.Name) {
 		err = fmt.Errorf("decision is about call %q of %q", resp.CallID, resp.Tool)
 	}
@@ -295,8 +295,8 @@ func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approva
 func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, r approval.Resolution) protocol.AdmitResponse {
 	_, final := finalInput(req, d)
 	var resp protocol.AdmitResponse
-	err := workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit,
-		protocol.AdmitRequest{Question: q, Resolution: r, Decide: req, Final: final}).Get(ctx, &resp)
+	err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit,
+		protocol.AdmitRequest{Question: q, Resolution: r, Decide: req, Final: final}), &resp)
 	if err == nil && resp.Key != q.Key {
 		err = fmt.Errorf("admission is about %q", resp.Key)
 	}

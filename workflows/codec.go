@@ -1,0 +1,151 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// A codec may fail now and work at the next replay. What a workflow makes of such a failure is therefore recorded, or
+// the workflow task fails and the server tries it again; it is never decided on unrecorded.
+
+// converter is the team's converter as the SDK binds it to this run.
+func (g *gate) converter(ctx workflow.Context) converter.DataConverter {
+	info := workflow.GetInfo(ctx)
+	dc := converter.WithDataConverterSerializationContext(g.cfg.Converter,
+		converter.WorkflowSerializationContext{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID})
+	if aware, ok := dc.(converter.ContextAware); ok {
+		return aware.WithWorkflowContext(ctx)
+	}
+	return dc
+}
+
+// lasting reports whether a converter's error comes from the value: then it is the same on every replay.
+func lasting(err error) bool {
+	return slices.ContainsFunc([]error{
+		converter.ErrUnableToEncode, converter.ErrUnableToDecode, converter.ErrUnableToSetValue, converter.ErrUnableToFindConverter,
+		converter.ErrMetadataIsNotSet, converter.ErrEncodingIsNotSet, converter.ErrEncodingIsNotSupported, converter.ErrValuePtrIsNotPointer,
+		converter.ErrTypeNotImplementProtoMessage, converter.ErrValuePtrMustConcreteType, converter.ErrTypeIsNotByteSlice,
+	}, func(known error) bool { return errors.Is(err, known) })
+}
+
+// asksForRetry reports whether a codec wants the workflow task to be tried again.
+func asksForRetry(err error) bool {
+	var retry *converter.WorkflowTaskFailureError
+	return errors.As(err, &retry)
+}
+
+// recorded waits for an activity and reads its result. Its errors are those that history holds, and results of another
+// shape.
+func recorded(ctx workflow.Context, f workflow.Future, out any) error {
+	if err := f.Get(ctx, nil); err != nil {
+		return err
+	}
+	err := f.Get(ctx, out)
+	if err != nil && !lasting(err) {
+		panic(err)
+	}
+	return err
+}
+
+// detailsOf reads the details of an error that history holds, and reports whether it could.
+func detailsOf(app *temporal.ApplicationError, out any) bool {
+	if !app.HasDetails() {
+		return false
+	}
+	err := app.Details(out)
+	if err != nil && !lasting(err) {
+		panic(err)
+	}
+	return err == nil
+}
+
+// readable are the encodings of the SDK's own converters. Such a payload is read as it is, past a codec that refuses what
+// it did not encode: it is how the temporal command, the UI and the HTTP API send.
+var readable = []string{converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingNil,
+	converter.MetadataEncodingBinary}
+
+// opened is what history holds of an encrypted answer: its text, or why there is none.
+type opened struct {
+	Data []byte `json:"data,omitempty"`
+	Why  string `json:"why,omitempty"`
+}
+
+// arrive takes an answer that came as a signal, in the order of the signals.
+func (g *gate) arrive(ctx workflow.Context, args *commonpb.Payloads) {
+	if len(g.inbox) == 0 && !g.sealed(args) {
+		g.signal(ctx, args)
+		return
+	}
+	if g.inbox = append(g.inbox, args); len(g.inbox) == 1 {
+		g.spawn(ctx, "assent answers", func(ctx workflow.Context) {
+			for ; len(g.inbox) > 0; g.inbox = g.inbox[1:] {
+				g.signal(ctx, g.inbox[0])
+			}
+		})
+	}
+}
+
+// sealed reports whether an answer must be decoded, and there is somebody whom it could be for.
+func (g *gate) sealed(args *commonpb.Payloads) bool {
+	return len(args.GetPayloads()) > 0 && len(g.ledger.Keys()) > 0 &&
+		!slices.Contains(readable, string(args.GetPayloads()[0].GetMetadata()[converter.MetadataEncoding]))
+}
+
+// received returns the JSON of an answer that came as a signal; nil if nothing came.
+func (g *gate) received(ctx workflow.Context, args *commonpb.Payloads) ([]byte, error) {
+	switch {
+	case len(args.GetPayloads()) == 0:
+		return nil, nil
+	case slices.Contains(readable, string(args.GetPayloads()[0].GetMetadata()[converter.MetadataEncoding])):
+		return args.GetPayloads()[0].GetData(), nil
+	case !g.sealed(args):
+		return nil, &approval.DecodeError{Why: "it is encrypted and nothing is pending"}
+	}
+	var o opened
+	// Recorded, because the codec may give another outcome to the next replay.
+	err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return g.unseal(ctx, args.GetPayloads()[0]) }).Get(&o)
+	switch {
+	case err != nil:
+		panic(err)
+	case o.Why != "":
+		return nil, &approval.DecodeError{Why: o.Why}
+	}
+	return o.Data, nil
+}
+
+// unseal decodes the payload of an answer.
+func (g *gate) unseal(ctx workflow.Context, p *commonpb.Payload) opened {
+	var raw converter.RawValue
+	if err := g.converter(ctx).FromPayload(p, &raw); err != nil {
+		if asksForRetry(err) {
+			panic(err)
+		}
+		return opened{Why: "it cannot be decoded: " + short(err.Error(), 200)}
+	}
+	if n := len(raw.Payload().GetData()); n > approval.MaxAnswer {
+		return opened{Why: fmt.Sprintf("it has %d bytes, at most %d are read", n, approval.MaxAnswer)}
+	}
+	return opened{Data: raw.Payload().GetData()}
+}
+
+// unencoded reports that the arguments of a request could not be encoded when it was made.
+func unencoded(err error) string {
+	return "the arguments could not be encoded: " + short(err.Error(), 500)
+}
+
+// consistent fails the workflow task when a call went on in history whose arguments cannot be encoded now.
+func consistent(req protocol.DecideRequest, d protocol.DecideResponse) {
+	if req.Unencoded != "" && d.Decision.Verdict != permission.Deny {
+		panic(errors.New(req.Unencoded))
+	}
+}
