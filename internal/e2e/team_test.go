@@ -293,3 +293,6 @@ func deployed(services ...string) []string {
 	}
 	return out
 }
+
+// address is where the shared server listens.
+func address(t testing.TB) string { return devservertest.Server(t).Address() }
