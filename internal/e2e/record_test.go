@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdkworker "go.temporal.io/sdk/worker"
 
+	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
 	"github.com/assent-dev/assent/permission"
@@ -136,6 +137,60 @@ turns:
 		w := newWorld(t)
 		guardedWorkflow(w, false)
 		w.keep("before-the-guard")
+	})
+}
+
+// The shapes of a guarded workflow of a team's own.
+func TestGuardedShapes(t *testing.T) {
+	answered := func(w *world, id string) {
+		w.resolveIn(id, w.asked(id, 1)[0].Key, approval.Allow)
+	}
+	for name, play := range map[string]func(w *world){
+		"guarded-local": func(w *world) {
+			run := w.run("", "LocalRelease", "api")
+			answered(w, w.id)
+			_, err := w.get(run)
+			require.NoError(w.t, err)
+		},
+		"guarded-continued": func(w *world) {
+			run := w.run("", "Rounds", 1)
+			old := w.asked(w.id, 1)[0].Key
+			require.NoError(w.t, w.c.SignalWorkflow(context.Background(), w.id, "", "next", nil))
+			require.Eventually(w.t, func() bool { return w.asked(w.id, 1)[0].Key != old }, patience, tick)
+			answered(w, w.id)
+			_, err := w.get(run)
+			require.NoError(w.t, err)
+		},
+		"guarded-entry": func(w *world) {
+			run := w.run("", "Twice", "x")
+			answered(w, w.id)
+			_, err := w.get(run)
+			require.NoError(w.t, err)
+		},
+		"guarded-open": func(w *world) {
+			w.run("", "Rounds", 1)
+			w.asked(w.id, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			cfg := guardConfig()
+			cfg.Workflows = map[string]tool.Options{"Twice": {Risk: tool.Execute}}
+			w.team(newGuard(t, cfg))
+			play(w)
+			w.keep(name)
+		})
+	}
+	t.Run("drained", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		cfg := guardConfig()
+		cfg.Drain, cfg.Enforce = true, activities.Log
+		w.team(newGuard(t, cfg))
+		_, err := w.get(w.run("", "Release", "api"))
+		require.NoError(t, err)
+		w.keep("drained")
 	})
 }
 
