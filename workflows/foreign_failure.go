@@ -147,16 +147,11 @@ func (g *gate) weigh(ctx workflow.Context, req protocol.ReceiveRequest, value co
 		return plain
 	}
 	payloads, err := g.converter(ctx).ToPayloads(req, value)
+	if err != nil && !lasting(err) {
+		panic(err)
+	}
 	if err != nil {
 		return mostReceived + 1
 	}
 	return payloads.Size()
-}
-
-// converter is the team's data converter in this run.
-func (g *gate) converter(ctx workflow.Context) converter.DataConverter {
-	if aware, ok := g.cfg.Converter.(workflow.ContextAware); ok {
-		return aware.WithWorkflowContext(ctx)
-	}
-	return g.cfg.Converter
 }
