@@ -9,12 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
+	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
 )
 
 func TestForeignWorkflowAsTool(t *testing.T) {
@@ -325,6 +328,61 @@ func (w *world) taskAfterASignal() int64 {
 		}
 	}
 	return 0
+}
+
+// Without a task queue the activity is one of the agent's own worker, beside the engine.
+func TestForeignActivityOnTheAgentsQueue(t *testing.T) {
+	w := newWorld(t)
+	b := &billing{}
+	p, err := worker.New(w.foreignConfig(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Refund", tool.Write)))
+	require.NoError(t, err)
+	wk := sdkworker.New(w.c, w.queue, options(p))
+	wk.RegisterActivityWithOptions(b.activities()["Refund"], activity.RegisterOptions{Name: "Refund"})
+	require.NoError(t, wk.Start())
+	t.Cleanup(wk.Stop)
+	r := w.one()
+	require.Equal(t, tool.OK, r.Code, "%+v", r.Failure)
+	require.Equal(t, []string{"refund a 1"}, b.notes())
+	require.Equal(t, w.queue, w.scheduledAs("Refund")[0].GetTaskQueue().GetName())
+}
+
+// The agent's worker may go while another team's runs; what that did is known when one of the agent's is back.
+func TestForeignCallOutlivesTheAgentsWorker(t *testing.T) {
+	w := newWorld(t)
+	b := w.billing()
+	cfg := w.foreignConfig(setup{Keys: true, Script: script("{tool: x, args: {orderId: a}}")}, nil, b.act(t, "x", "Slow", tool.Write, tool.Timeouts{Heartbeat: 30 * time.Second}))
+	first, err := worker.New(cfg)
+	require.NoError(t, err)
+	wk := sdkworker.New(w.c, w.queue, options(first))
+	require.NoError(t, wk.Start())
+	w.start(protocol.AgentInput{})
+	require.Eventually(t, func() bool { return len(b.notes()) == 1 }, patience, tick)
+	wk.Stop()
+	b.letGo()
+	second, err := worker.New(cfg)
+	require.NoError(t, err)
+	w.workWith(second)
+	res := w.result()
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"OK"}, w.codes(res))
+	require.Equal(t, []string{"slow"}, b.notes())
+	w.sound()
+}
+
+// A call that a worker has failed once and none takes again is not one that never began.
+func TestForeignRetryThatNobodyTakes(t *testing.T) {
+	w := newWorld(t)
+	b := w.billing()
+	w.workForeign(setup{Script: script("{tool: x, args: {orderId: a}}")}, nil, b.act(t, "x", "Fail",
+		tool.Write, tool.Retry{MaximumAttempts: 2, InitialInterval: 5 * time.Second}, tool.Timeouts{ScheduleToStart: time.Second}))
+	w.start(protocol.AgentInput{})
+	require.Eventually(t, func() bool { return len(b.notes()) == 1 }, patience, tick)
+	b.stop()
+	res := w.result()
+	r := w.results(res)[0].Result
+	require.Equal(t, tool.EffectUnknown, r.Code, "%+v", r.Failure)
+	require.Contains(t, r.Failure.Message, "no worker took another attempt")
+	w.sound()
 }
 
 // foreignShape has a call that is edited and runs, one that fails, and one that nobody takes.

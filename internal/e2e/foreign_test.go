@@ -30,6 +30,8 @@ type billing struct {
 	got   []string
 	// hold lets activities that wait go on.
 	hold chan struct{}
+	// stop ends the worker.
+	stop func()
 }
 
 type refundIn struct {
@@ -136,8 +138,9 @@ func (w *world) billingWith(o sdkworker.Options) *billing {
 	wk.RegisterWorkflowWithOptions(b.flow, workflow.RegisterOptions{Name: "RefundFlow"})
 	wk.RegisterWorkflowWithOptions(b.wait, workflow.RegisterOptions{Name: "Wait"})
 	require.NoError(w.t, wk.Start())
-	w.t.Cleanup(wk.Stop)
-	w.t.Cleanup(func() { b.letGo() })
+	b.stop = sync.OnceFunc(wk.Stop)
+	w.t.Cleanup(b.stop)
+	w.t.Cleanup(b.letGo)
 	return b
 }
 
