@@ -209,7 +209,7 @@ func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest) (protocol
 		resp.Reason = "signed answers cannot be verified by this worker"
 		return resp, nil
 	case r.ExpiresAt != nil && time.Now().After(*r.ExpiresAt):
-		resp.Reason = "the answer had expired when it arrived"
+		resp.How, resp.Reason = approval.Expired, "an allow arrived after the moment until which it was good"
 		return resp, nil
 	}
 	if r.ExpiresAt != nil {
@@ -251,9 +251,9 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 	d := e.judge(ctx, chain, req.Decide, info, input, validate)
 	switch {
 	case d.Verdict == permission.Deny:
-		resp.DecidedBy, resp.Reason = d.DecidedBy, "denied on the second look by "+string(d.DecidedBy)+": "+cut(d.Reason, 1000)
+		resp.DecidedBy, resp.Reason = d.DecidedBy, "it was denied on the second look by "+string(d.DecidedBy)+": "+cut(d.Reason, 1000)
 		if d.DecidedBy == permission.ByInvalid {
-			resp.Reason = "the arguments do not fit the tool's schema"
+			resp.Reason, resp.Invalid = "the edited arguments do not fit the tool's schema", d.Invalid[:min(len(d.Invalid), 20)]
 		}
 		return resp, nil
 	case edited && d.Modified:

@@ -187,7 +187,7 @@ func TestAdmit(t *testing.T) {
 		"another run":      {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID = "before" }, approval.Void, "before the run was reset"},
 		"a deny of before": {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID, r.Resolution.Decision = "before", approval.Deny }, approval.Void, "reset"},
 		"signed":           {func(r *protocol.AdmitRequest) { r.Resolution.Signature = &approval.Signature{KeyID: "k"} }, approval.Denied, "cannot be verified"},
-		"expired":          {func(r *protocol.AdmitRequest) { r.Resolution.ExpiresAt = ptr(long) }, approval.Denied, "had expired"},
+		"expired":          {func(r *protocol.AdmitRequest) { r.Resolution.ExpiresAt = ptr(long) }, approval.Expired, "after the moment until which it was good"},
 		"other arguments":  {func(r *protocol.AdmitRequest) { r.Question.Input = raw(pathIn{"b"}) }, approval.Denied, "not those that were asked about"},
 		"profile is gone":  {func(r *protocol.AdmitRequest) { r.Decide.Subject.Profile = "q" }, approval.Denied, "policy cannot be read"},
 		"edited":           {func(r *protocol.AdmitRequest) { r.Resolution.Input = raw(pathIn{"b"}) }, approval.Allowed, "fine"},

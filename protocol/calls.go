@@ -217,6 +217,8 @@ type AdmitResponse struct {
 	Reason string `json:"reason,omitempty"`
 	// DecidedBy is the layer that kept a person's allow from taking effect; empty when the answer stands.
 	DecidedBy permission.Decider `json:"decidedBy,omitempty"`
+	// Invalid says why edited arguments do not fit the tool's schema.
+	Invalid []tool.Issue `json:"invalid,omitempty"`
 	// Input is the final input when the answer changed it; InputRef when it is too large.
 	Input        json.RawMessage `json:"input,omitempty"`
 	InputRef     *blob.Ref       `json:"inputRef,omitempty"`

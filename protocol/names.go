@@ -47,6 +47,10 @@ const (
 	ErrorConfig = "assent.ConfigError"
 	// ErrorDenied refuses an activity; its details carry the tool.Result.
 	ErrorDenied = "assent.Denied"
+	// ErrorNotPending refuses an update that names no question which can be answered now.
+	ErrorNotPending = "assent.NotPending"
+	// ErrorBadAnswer refuses an update that is no answer.
+	ErrorBadAnswer = "assent.BadAnswer"
 	// ErrorModel is a model's failure that trying again cannot mend.
 	ErrorModel = "assent.ModelError"
 	// ErrorGone says that an agent's worktree no longer exists.

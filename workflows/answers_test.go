@@ -245,7 +245,7 @@ func TestEdits(t *testing.T) {
 	}{
 		"allowed":             {`{"path":"b"}`, "OK", `"finalInput":{"path":"b"}`, []string{"b"}},
 		"as it was":           {`{ "path": "a" }`, "OK", `{"code":"OK","value":{"path":"a"}}`, []string{"a"}},
-		"denied by a hook":    {`{"path":"forbidden"}`, "DENIED/rule", "a person allowed this call and it was denied on the second look by hook:", nil},
+		"denied by a hook":    {`{"path":"forbidden"}`, "DENIED/rule", "a person allowed this call, and it was denied on the second look by hook:", nil},
 		"denied by a guard":   {`{"path":"prod"}`, "DENIED/guard", "not in production", nil},
 		"does not fit":        {`{"path":7}`, "DENIED/failure", "do not fit the tool's schema", nil},
 		"no object":           {`"b"`, "DENIED/failure", "do not fit the tool's schema", nil},
@@ -283,17 +283,17 @@ turns:
 
 // The answer's own last moment has passed, or the worker cannot check who gave it.
 func TestAnswersThatCannotBeAdmitted(t *testing.T) {
-	for text, why := range map[string]string{
-		`{"key":"{key}","decision":"allow","expiresAt":"2001-01-01T00:00:00Z"}`:     "had expired",
-		`{"key":"{key}","decision":"allow","signature":{"keyId":"k","sig":"c2ln"}}`: "cannot be verified",
-		`{"key":"{key}","decision":"allow","expiresAt":"2001-01-01"}`:               "no RFC 3339 time",
-		`{"key":"{key}","decision":"allow","reason":["x"]}`:                         "wrong type",
+	for text, want := range map[string][2]string{
+		`{"key":"{key}","decision":"allow","expiresAt":"2001-01-01T00:00:00Z"}`:     {"DENIED/expired", "the answer came too late"},
+		`{"key":"{key}","decision":"allow","signature":{"keyId":"k","sig":"c2ln"}}`: {"DENIED/person", "cannot be verified"},
+		`{"key":"{key}","decision":"allow","expiresAt":"2001-01-01"}`:               {"DENIED/person", "no RFC 3339 time"},
+		`{"key":"{key}","decision":"allow","reason":["x"]}`:                         {"DENIED/person", "wrong type"},
 	} {
 		b := newBench(t, asking(oneAsk))
 		b.reply(time.Hour, text)
 		res := b.run(protocol.AgentInput{})
-		require.Equal(t, []string{"DENIED/person"}, b.codes(res))
-		require.Contains(t, b.results(res)[0].Result.Failure.Message, why)
+		require.Equal(t, []string{want[0]}, b.codes(res))
+		require.Contains(t, b.results(res)[0].Result.Failure.Message, want[1])
 		require.Empty(t, b.ran)
 	}
 }

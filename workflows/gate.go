@@ -6,6 +6,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
@@ -117,7 +118,6 @@ type answer struct {
 // signal takes an answer that came as a signal. It may settle a future, not block: an answer that is not encrypted is
 // taken outside of any coroutine.
 func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
-	now := workflow.Now(ctx)
 	var resolutions []approval.Resolution
 	data, err := g.received(ctx, args)
 	if err == nil {
@@ -128,14 +128,20 @@ func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 		if bad := new(approval.DecodeError); errors.As(err, &bad) && g.ledger.Ended(bad.Key) != "" {
 			why += ", it was " + string(g.ledger.Ended(bad.Key)) + " before"
 		}
-		g.ledger.Ignore(now, viaSignal, "", why)
-		workflow.GetLogger(ctx).Warn("assent: answer ignored", "reason", why)
+		if len(args.GetPayloads()) > 1 {
+			why += "; " + onlyFirst
+		}
+		g.ignore(ctx, viaSignal, "", why)
+	} else if len(args.GetPayloads()) > 1 {
+		g.ignore(ctx, viaSignal, "", "answer ignored: "+onlyFirst)
 	}
 	for _, r := range resolutions {
 		g.take(ctx, r, viaSignal)
 	}
 	g.board.details(ctx, g.ledger)
 }
+
+const onlyFirst = "more than one came in a signal, only the first counts"
 
 const (
 	viaSignal   = "signal"
@@ -147,11 +153,11 @@ const (
 // take hands an answer to the call that waits for it; only the first one for a key arrives.
 func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
 	if err := g.ledger.Answer(r.Key); err != nil {
-		g.ledger.Ignore(workflow.Now(ctx), via, r.Key, err.Error())
+		g.ignore(ctx, via, r.Key, err.Error())
 		return
 	}
 	if r.Always {
-		g.ledger.Ignore(workflow.Now(ctx), via, r.Key, "always is not available in this version; the answer is for this call alone")
+		g.ignore(ctx, via, r.Key, "always is not available in this version; the answer is for this call alone")
 	}
 	s, ok := g.waiting[r.Key]
 	if !ok {
@@ -160,6 +166,20 @@ func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
 	}
 	delete(g.waiting, r.Key)
 	s.Set(answer{r, via}, nil)
+}
+
+// ignore notes an answer that changed nothing. A signal is handled before its workflow task has a time: until then
+// the clock stands at the task before, perhaps days ago.
+func (g *gate) ignore(ctx workflow.Context, via, key, why string) {
+	workflow.GetLogger(ctx).Warn("assent: answer ignored", "key", key, "reason", why)
+	if via != viaSignal {
+		g.ledger.Ignore(workflow.Now(ctx), via, key, why)
+		return
+	}
+	g.spawn(ctx, "assent ignored", func(ctx workflow.Context) {
+		g.ledger.Ignore(workflow.Now(ctx), via, key, why)
+		g.board.details(ctx, g.ledger)
+	})
 }
 
 // register installs the query and the update. Both return at once.
@@ -184,15 +204,22 @@ func (g *gate) register(ctx workflow.Context) error {
 			if err != nil {
 				return err
 			}
-			return g.ledger.Check(r.Key)
+			if err := g.ledger.Check(r.Key); err != nil {
+				return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorNotPending, nil)
+			}
+			return nil
 		}})
 }
 
 func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
-	if raw.Payload() == nil {
-		return approval.Resolution{}, &approval.DecodeError{Why: "it is empty"}
+	r, err := approval.Resolution{}, error(&approval.DecodeError{Why: "it is empty"})
+	if raw.Payload() != nil {
+		r, err = approval.Parse(raw.Payload().GetData())
 	}
-	return approval.Parse(raw.Payload().GetData())
+	if bad := new(approval.DecodeError); errors.As(err, &bad) {
+		err = temporal.NewNonRetryableApplicationError("bad answer: "+bad.Why, protocol.ErrorBadAnswer, nil)
+	}
+	return r, err
 }
 
 // finish closes what is still open when a run ends and shows its last status.

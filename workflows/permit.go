@@ -332,7 +332,10 @@ func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Clos
 	case approval.Revoked:
 		reason, msg = tool.ByRevoke, "the question was withdrawn"
 	case approval.Expired:
-		reason, msg, c.By = tool.ByExpiry, "nobody answered in time", viaTimer
+		reason, msg = tool.ByExpiry, "the answer came too late"
+		if c.Via == viaTimer {
+			msg, c.By = "nobody answered in time", viaTimer
+		}
 	case approval.Cancelled:
 		reason, msg = tool.ByCancel, "the run was cancelled while the call waited for an answer"
 	default:
@@ -346,7 +349,9 @@ func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Clos
 
 // overruled is the result of a call that a person allowed and that a second look denied.
 func overruled(r protocol.AdmitResponse) tool.Result {
-	return tool.Deny(reasonOf(r.DecidedBy), string(r.DecidedBy), "a person allowed this call and it was "+r.Reason)
+	res := tool.Deny(reasonOf(r.DecidedBy), string(r.DecidedBy), "a person allowed this call, and "+r.Reason)
+	res.Failure.Issues = r.Invalid
+	return res
 }
 
 func viaFor(how approval.How) string {

@@ -274,10 +274,10 @@ func TestGuardedContinueAsNew(t *testing.T) {
 	require.NoError(t, first.Get(ctx, nil))
 	require.Equal(t, []string{"Deploy api"}, w.ran())
 
-	d, err := w.c.DescribeWorkflowExecution(ctx, w.id, "")
+	d, err := w.c.DescribeWorkflow(ctx, w.id, "")
 	require.NoError(t, err)
-	var status string
-	require.NoError(t, converter.GetDefaultDataConverter().FromPayload(d.WorkflowExecutionInfo.SearchAttributes.IndexedFields[protocol.AttrStatus], &status))
+	status, ok := d.TypedSearchAttributes.GetKeyword(temporal.NewSearchAttributeKeyKeyword(protocol.AttrStatus))
+	require.True(t, ok)
 	require.Equal(t, string(protocol.StatusDone), status)
 	for _, e := range w.eventsOf(first) {
 		if a := e.GetWorkflowExecutionContinuedAsNewEventAttributes(); a != nil {
