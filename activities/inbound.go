@@ -96,6 +96,10 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	if r := e.granted(ctx, call, sum, def.Info().Repeatable()); r != nil {
 		return nil, denied(*r)
 	}
+	ctx, ended := begin(ctx, def.Info().Repeatable())
+	if ended != nil {
+		return *ended, nil
+	}
 	stop := heartbeats(ctx)
 	defer stop()
 	if lost := e.lost(ctx, call); lost != nil {

@@ -62,6 +62,10 @@ const (
 // HeaderGrant is the header that carries a Grant to the worker.
 const HeaderGrant = "assent-grant"
 
+// Begun is the heartbeat details of a tool activity that must not run twice, from the moment at which it begins. One
+// that timed out without it never ran.
+const Begun = "begun"
+
 // Search attributes, used when the namespace has them with these types.
 const (
 	AttrStatus      = "AssentStatus"      // Keyword: running, waiting, done

@@ -28,7 +28,7 @@ const (
 
 // dispatch runs a permitted call and returns its result. Whatever happens to the activity becomes a code.
 func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue string) tool.Result {
-	wait := g.patience(ctx)
+	wait := g.patience()
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			return tool.Deny(tool.ByCancel, "", "the run was cancelled before the call started")
@@ -58,18 +58,16 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 	}
 }
 
-// patience is how long one call waits for a worker that serves it.
+// patience is how long one call waits for a worker that serves it, from the first time that none did.
 type patience struct {
 	gate *gate
-	from time.Time
-	// most is recorded once a call has to wait: it is a setting of the worker, and the next worker, which may have
-	// another one, replays this run.
-	most *time.Duration
+	// most is a setting of the worker, and the next worker, which may have another one, replays this run: so it is
+	// recorded once it is needed.
+	most  *time.Duration
+	until time.Time
 }
 
-func (g *gate) patience(ctx workflow.Context) *patience {
-	return &patience{gate: g, from: workflow.Now(ctx)}
-}
+func (g *gate) patience() *patience { return &patience{gate: g} }
 
 // left reports whether it is worth waiting on.
 func (p *patience) left(ctx workflow.Context) bool {
@@ -79,8 +77,9 @@ func (p *patience) left(ctx workflow.Context) bool {
 		if err := recorded.Get(p.most); err != nil {
 			return false
 		}
+		p.until = workflow.Now(ctx).Add(*p.most)
 	}
-	return workflow.Now(ctx).Before(p.from.Add(*p.most))
+	return workflow.Now(ctx).Before(p.until)
 }
 
 // codeNeverStarted marks an attempt that no worker began; it never leaves dispatch.
@@ -136,9 +135,16 @@ func (p *permit) timedOut(t *temporal.TimeoutError, started bool, queue string) 
 		return tool.Fail(tool.EnvironmentLost, "the host that has the agent's worktree did not come back in time")
 	case !started || t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
 		return tool.Result{Code: codeNeverStarted}
+	case t.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT && p.marked() && !t.HasLastHeartbeatDetails():
+		// Its worker never put down that it begins: the task was lost on its way.
+		return tool.Result{Code: codeNeverStarted}
 	}
 	return p.unknown("the worker that ran the call was lost or did not answer in time")
 }
+
+// marked reports whether the call's worker puts protocol.Begun down before it runs it: tools of our own that must not
+// run twice.
+func (p *permit) marked() bool { return p.facts.ActivityType == "" && !p.facts.Repeatable() }
 
 func (p *permit) refused(app *temporal.ApplicationError) tool.Result {
 	switch app.Type() {

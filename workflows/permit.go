@@ -70,7 +70,7 @@ func (g *gate) local(ctx workflow.Context) workflow.Context {
 // decided waits for a decision. Slow hooks run in a normal activity; a worker whose tool drifted is asked again
 // until another one serves the frozen contract or patience ends.
 func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
-	wait := g.patience(ctx)
+	wait := g.patience()
 	for {
 		resp := g.read(ctx, f, req)
 		if resp.Slow {

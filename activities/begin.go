@@ -1,0 +1,82 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// begin puts down with the server that a call which must not run twice begins now. An attempt that is lost without this
+// mark never ran: it went to a worker that was just stopping, or died with its task in hand, and the workflow schedules
+// the call again. Whoever cannot put the mark down runs nothing. A result ends the call, or gives it back.
+//
+// One more request for each such call is the price.
+func begin(ctx context.Context, repeatable bool) (context.Context, *tool.Result) {
+	if repeatable {
+		return ctx, nil
+	}
+	if activity.HasHeartbeatDetails(ctx) {
+		// An operator has reset the activity, or made it run again in another way.
+		r := tool.Fail(tool.EffectUnknown, "the call began before and was started a second time; it may have had its effect, check before trying again")
+		r.Failure.Started = true
+		return ctx, &r
+	}
+	switch err := mark(ctx); {
+	case err == nil:
+		return context.WithValue(ctx, begunKey{}, true), nil
+	case temporal.IsCanceledError(err):
+		r := tool.Fail(tool.Aborted, "the call was cancelled before it began")
+		return ctx, &r
+	default:
+		r := tool.Fail(tool.ContractDrift, "this worker could not put down that the call begins, and did not run it: "+cut(err.Error(), 500))
+		return ctx, &r
+	}
+}
+
+// mark returns once the server has the mark. A heartbeat of the SDK's would do it too, and would not say whether it
+// could.
+func mark(ctx context.Context) error {
+	info := activity.GetInfo(ctx)
+	if info.Namespace == testNamespace {
+		activity.RecordHeartbeat(ctx, protocol.Begun)
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(info.HeartbeatTimeout, minMark))
+	defer cancel()
+	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, info.TaskToken, protocol.Begun)
+}
+
+// testNamespace is that of the SDK's test environments, whose client has no server.
+const testNamespace = "default-test-namespace"
+
+// minMark bounds the mark of an activity without a heartbeat timeout, which is none of ours.
+const minMark = 10 * time.Second
+
+type begunKey struct{}
+
+// outbound keeps the mark of a call that has begun in every heartbeat, also in those of the tool itself: the server
+// keeps the details of the last one only.
+type outbound struct {
+	interceptor.ActivityOutboundInterceptorBase
+}
+
+// Init puts ours round the heartbeats of the activity.
+func (i *inbound) Init(next interceptor.ActivityOutboundInterceptor) error {
+	o := &outbound{}
+	o.Next = next
+	return i.Next.Init(o)
+}
+
+// RecordHeartbeat adds the mark to a heartbeat that would take it away.
+func (o *outbound) RecordHeartbeat(ctx context.Context, details ...any) {
+	if ctx.Value(begunKey{}) != nil && (len(details) == 0 || len(details) == 1 && details[0] == nil) {
+		details = []any{protocol.Begun}
+	}
+	o.Next.RecordHeartbeat(ctx, details...)
+}
