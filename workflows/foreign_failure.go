@@ -42,6 +42,8 @@ func (p *permit) failure(ctx workflow.Context, err error) tool.Result {
 		return p.said(c)
 	case *temporal.PanicError:
 		return tool.Fail(tool.ToolError, "it panicked: "+short(c.Error(), mostError))
+	case *temporal.ServerError:
+		return p.unknown("the server did not take its end: " + short(c.Error(), 500))
 	case *temporal.TerminatedError:
 		return p.unknown("the workflow was terminated")
 	case *temporal.ChildWorkflowExecutionAlreadyStartedError:
