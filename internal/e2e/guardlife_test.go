@@ -188,6 +188,12 @@ func TestGuardComesAndGoes(t *testing.T) {
 	}
 	w.goOn(behind)
 	w.goOn(waiting)
+	// How docs/embedding.md finds the runs that are gated.
+	require.Eventually(t, func() bool {
+		l, err := w.c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{
+			Query: "TemporalChangeVersion='assent-1' AND ExecutionStatus='Running' AND TaskQueue='" + w.queue + "'"})
+		return err == nil && len(l.GetExecutions()) == 3
+	}, patience, tick)
 	question, held := w.asked(behind.GetID(), 1)[0], w.asked(waiting.GetID(), 1)[0]
 	guarded.Stop()
 
