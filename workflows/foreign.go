@@ -67,8 +67,10 @@ func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
 // remote runs the call, again if no worker knew its type. It never leaves the outcome open.
 func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
 	r := p.facts.Remote
-	// Of what is frozen with the tool, so that a worker with another patience replays it alike.
-	until := workflow.Now(ctx).Add(cmp.Or(r.Timeouts.ScheduleToStart, defaultPatience))
+	wait := g.patience()
+	if most := r.Timeouts.ScheduleToStart; most > 0 {
+		wait.most, wait.until = &most, workflow.Now(ctx).Add(most)
+	}
 	for n := 1; ; n++ {
 		args, refused := g.mayStart(ctx, p)
 		if refused != nil {
@@ -85,7 +87,7 @@ func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
 		if out.result.Code != codeNeverStarted {
 			return out
 		}
-		if !workflow.Now(ctx).Before(until) || workflow.Sleep(ctx, driftPause) != nil {
+		if !wait.left(ctx) || workflow.Sleep(ctx, driftPause) != nil {
 			out.result.Code = tool.ToolError
 			return out
 		}
