@@ -167,11 +167,8 @@ const use = `(selector, how) => {
   return false;
 }`
 
-// holds reports whether an element has text in it.
-const holds = `(selector) => {
-  const e = document.querySelector(selector);
-  return e !== null && (e.value ?? e.textContent).trim() !== '';
-}`
+// holds reports whether an element has text in it. A page may have hidden ones of the same name.
+const holds = `(selector) => Array.from(document.querySelectorAll(selector)).some((e) => (e.value ?? e.textContent).trim() !== '')`
 
 // reading is a page without what only the browser knows.
 const reading = `(selector, global) => {

@@ -31,9 +31,9 @@ func site(t *testing.T) string {
 		"/{$}": `<title>Start</title><p>first</p><p style="display:none">not seen</p>
 			<button id="open" onclick="setTimeout(() => document.getElementById('dialog').hidden = false, 300)">open</button>
 			<button id="broken" onclick="console.error('it', 'broke'); nothing()">break</button>
-			<div id="dialog" hidden><input id="name"><div id="text" contenteditable="true"></div>
+			<input id="name" style="display:none"><div id="dialog" hidden><input id="name"><div id="text" contenteditable="true"></div>
 			<button id="send" onclick="document.getElementById('said').textContent =
-				'said ' + document.getElementById('name').value + ' ' + document.getElementById('text').textContent">send</button></div>
+				'said ' + document.querySelector('#dialog input').value + ' ' + document.getElementById('text').textContent">send</button></div>
 			<p id="said"></p><iframe id="frame" src="/frame"></iframe>`,
 		"/frame": `<!DOCTYPE html><main><!-- a mark --><p class="x">inside</p><img src="/evil.png" onerror="window.owned = 1"></main>`,
 	}
