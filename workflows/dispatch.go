@@ -29,6 +29,7 @@ const (
 // dispatch runs a permitted call and returns its result. Whatever happens to the activity becomes a code.
 func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue string) tool.Result {
 	wait := g.patience()
+	p.unseen = true
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			return tool.Deny(tool.ByCancel, "", "the run was cancelled before the call started")
@@ -53,6 +54,8 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 		case res.Code == codeNeverStarted:
 			return tool.Fail(tool.ToolError, "no worker started the call in time")
 		default:
+			// These two a worker gives back before its observers see the call.
+			p.unseen = err != nil || res.Code == tool.ContractDrift || res.Code == tool.EnvironmentLost
 			return res
 		}
 	}

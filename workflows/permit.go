@@ -33,6 +33,8 @@ type permit struct {
 	expires  int64
 	approved *tool.Approved
 	place    protocol.Place
+	// unseen says that the call ended without any worker's observers having seen it.
+	unseen bool
 }
 
 // stamp writes the grant into the header of the call that is being scheduled.

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/config"
@@ -184,6 +187,36 @@ turns:
 	slices.Sort(heard)
 	require.Equal(t, []string{"t1.1 change DENIED", "t1.2 nothing UNKNOWN_TOOL", "t1.3 look INVALID_ARGUMENTS", "t1.4 run DENIED", "t1.5 look OK",
 		"t2.1 look OK"}, heard)
+}
+
+// They also hear of a call that was lost with its worker, or that none served.
+func TestObserversHearOfLostCalls(t *testing.T) {
+	for err, code := range map[error]string{
+		temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil):   "TOOL_ERROR",
+		temporal.NewApplicationError("x", "ActivityNotRegisteredError"):         "CONTRACT_DRIFT",
+		temporal.NewApplicationError("the worker fell over", "some.OtherError"): "EFFECT_UNKNOWN",
+	} {
+		var mu sync.Mutex
+		var heard []string
+		watch := pipeline.PluginFunc("watch", func(s *pipeline.Scope) error {
+			return s.Observe(func(_ context.Context, c pipeline.Call, r tool.Result) error {
+				mu.Lock()
+				defer mu.Unlock()
+				heard = append(heard, c.ID+" "+string(r.Code))
+				return nil
+			})
+		})
+		b := newBench(t, setup{plugins: []pipeline.Plugin{watch}, script: `
+turns:
+  - calls: [{tool: change, args: {path: a}}]
+  - say: done
+`})
+		b.env.OnActivity("tool.change", mock.Anything, mock.Anything).Return(tool.Result{}, err)
+		b.run(protocol.AgentInput{})
+		mu.Lock()
+		require.Equal(t, []string{"t1.1 " + code}, heard)
+		mu.Unlock()
+	}
 }
 
 // A tool of undeclared risk, as a server's without a label, asks under the standard preset.

@@ -209,7 +209,7 @@ func (a *agent) collect(ctx workflow.Context, steps []*step) ([]model.ToolResult
 	for _, s := range steps {
 		a.countRetries(s)
 		out = append(out, model.ToolResult{CallID: s.asked.ModelID, Name: s.asked.Name, Result: s.result})
-		if s.permit == nil {
+		if s.permit == nil || s.permit.unseen {
 			a.observe(ctx, s)
 		}
 		a.note(s)
