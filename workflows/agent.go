@@ -128,7 +128,7 @@ func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
 		timerCtx, stopTimer := workflow.WithCancel(ctx)
 		defer stopTimer()
 		workflow.GoNamed(timerCtx, "wall clock", func(ctx workflow.Context) {
-			if workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: "wall clock"}).Get(ctx, nil) == nil {
+			if rang(workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: "wall clock"}).Get(ctx, nil)) {
 				why.text = errWallClock.Error()
 				stop()
 			}

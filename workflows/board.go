@@ -116,7 +116,8 @@ func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.R
 	}
 	if len(keys) > 0 || len(b.shown) > 0 {
 		const most = 50
-		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: questions[:min(len(questions), most)]}); err != nil {
+		value := memo{questions[:min(len(questions), most)], new(bool)}
+		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: value}); err != nil {
 			workflow.GetLogger(ctx).Warn("assent: memo not written", "error", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,6 +56,30 @@ func recorded(ctx workflow.Context, f workflow.Future, out any) error {
 		panic(err)
 	}
 	return err
+}
+
+// rang reports whether a timer fired. One that was not cancelled can only fail because its summary could not be encoded.
+func rang(err error) bool {
+	if err != nil && !temporal.IsCanceledError(err) {
+		panic(err)
+	}
+	return err == nil
+}
+
+// memo is a value that is encoded once. The SDK encodes what a codec fails to encode once more in plain text; that is an
+// empty list then, so that the command is the same at each replay.
+type memo struct {
+	questions []protocol.MemoQuestion
+	tried     *bool
+}
+
+// MarshalJSON is called by the converters.
+func (m memo) MarshalJSON() ([]byte, error) {
+	if *m.tried {
+		return []byte("[]"), nil
+	}
+	*m.tried = true
+	return json.Marshal(m.questions)
 }
 
 // detailsOf reads the details of an error that history holds, and reports whether it could.

@@ -280,7 +280,11 @@ func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approva
 	})
 	if q.Deadline != nil {
 		timer := workflow.NewTimerWithOptions(timerCtx, q.Deadline.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: short(q.Key, mostSummary) + " · deadline"})
-		sel.AddFuture(timer, func(workflow.Future) { how = approval.Expired })
+		sel.AddFuture(timer, func(f workflow.Future) {
+			if rang(f.Get(ctx, nil)) {
+				how = approval.Expired
+			}
+		})
 	}
 	sel.Select(ctx)
 	if ctx.Err() != nil {
