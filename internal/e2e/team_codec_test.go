@@ -116,6 +116,9 @@ type failing struct {
 	mu sync.Mutex
 	// when says for which calls, op being encode or decode.
 	when func(op string, n int64, p *commonpb.Payload) bool
+	// retry asks the SDK to try the workflow task again, as a codec should that is away for a while. Without it the SDK
+	// fails a run whose input cannot be decoded when it is replayed.
+	retry bool
 	// calls and failed count.
 	calls, failed atomic.Int64
 }
@@ -133,6 +136,9 @@ func (f *failing) check(op string, p *commonpb.Payload) error {
 		return nil
 	}
 	f.failed.Add(1)
+	if f.retry {
+		return converter.NewWorkflowTaskFailureError(errCodec)
+	}
 	return errCodec
 }
 
