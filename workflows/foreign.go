@@ -87,10 +87,14 @@ func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
 		if out.result.Code != codeNeverStarted {
 			return out
 		}
-		if !wait.left(ctx) || workflow.Sleep(ctx, driftPause) != nil {
-			out.result.Code = tool.ToolError
-			return out
+		if wait.left(ctx) && workflow.Sleep(ctx, driftPause) == nil {
+			continue
 		}
+		if out.result.Code = tool.ToolError; r.Retry.MaximumAttempts != 1 {
+			// That is what the last attempt came to.
+			out.result = p.unknown(out.result.Failure.Message)
+		}
+		return out
 	}
 }
 

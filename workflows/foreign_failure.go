@@ -20,10 +20,11 @@ func (p *permit) failure(ctx workflow.Context, err error) tool.Result {
 	cause, started := err, true
 	var act *temporal.ActivityError
 	var child *temporal.ChildWorkflowExecutionError
+	// A workflow may have failed by an activity of its own, which is not the call.
 	switch {
-	case errors.As(err, &act):
+	case r.Kind == tool.RemoteActivity && errors.As(err, &act):
 		cause, started = act.Unwrap(), act.StartedEventID() != 0
-	case errors.As(err, &child):
+	case r.Kind == tool.RemoteWorkflow && errors.As(err, &child):
 		cause = child.Unwrap()
 	}
 	// What lies below the cause may be of other calls, or of an earlier attempt.
@@ -40,6 +41,8 @@ func (p *permit) failure(ctx workflow.Context, err error) tool.Result {
 		return res
 	case *temporal.ApplicationError:
 		return p.said(c)
+	case *temporal.ActivityError, *temporal.ChildWorkflowExecutionError, *temporal.NexusOperationError:
+		return p.step(c)
 	case *temporal.PanicError:
 		return tool.Fail(tool.ToolError, "it panicked: "+short(c.Error(), mostError))
 	case *temporal.ServerError:
@@ -56,6 +59,19 @@ func (p *permit) failure(ctx workflow.Context, err error) tool.Result {
 		return res
 	}
 	return p.unknown("the call failed in an unknown way: " + short(cause.Error(), 500))
+}
+
+// step is the result of a workflow that failed because a step of its own did. Steps before it may have had effects, and
+// this one too, unless it says itself how it ended.
+func (p *permit) step(err error) tool.Result {
+	var app *temporal.ApplicationError
+	var late *temporal.TimeoutError
+	if errors.As(err, &app) && !errors.As(err, &late) {
+		res := tool.Fail(tool.ToolError, "a step of the workflow failed: "+told(app))
+		res.Failure.Started = true
+		return res
+	}
+	return p.unknown("a step of the workflow failed: " + short(err.Error(), 500))
 }
 
 // late is the result of a call that did not end in time.
@@ -87,23 +103,31 @@ var plainTypes = []string{"", "errorString", "wrapError", "wrapErrors", "joinErr
 
 // said is the result of a call that failed by its own account.
 func (p *permit) said(app *temporal.ApplicationError) tool.Result {
+	flow := p.facts.Remote.Kind == tool.RemoteWorkflow
 	switch typ := app.Type(); {
 	case typ == protocol.ErrorDenied:
 		var r tool.Result
 		refusals := []tool.Code{tool.Denied, tool.Blocked, tool.InvalidArguments, tool.EffectUnknown}
-		if detailsOf(app, &r) && slices.Contains(refusals, r.Code) && r.Failure != nil {
-			return r
+		if !detailsOf(app, &r) || !slices.Contains(refusals, r.Code) || r.Failure == nil {
+			r = tool.Deny(tool.ByGrant, "", short(app.Message(), mostError))
 		}
-		return tool.Deny(tool.ByGrant, "", short(app.Message(), mostError))
+		// In a workflow, what came before it has happened.
+		r.Failure.Started = r.Failure.Started || flow
+		return r
 	case typ == errorTooLarge:
 		return p.unknown("it ran, and what it returned is larger than the server takes")
-	case typ == errorNotRegistered:
+	case typ == errorNotRegistered && !flow:
 		return tool.Fail(codeNeverStarted, fmt.Sprintf("a worker took %s and does not know it", p.facts.Remote))
-	case slices.Contains(plainTypes, typ):
-		return tool.Fail(tool.ToolError, short(app.Message(), mostError))
-	default:
-		return tool.Fail(tool.ToolError, short(app.Message(), mostError)+" ("+short(typ, 100)+")")
 	}
+	return tool.Fail(tool.ToolError, told(app))
+}
+
+// told is what an error says of itself.
+func told(app *temporal.ApplicationError) string {
+	if slices.Contains(plainTypes, app.Type()) {
+		return short(app.Message(), mostError)
+	}
+	return short(app.Message(), mostError) + " (" + short(app.Type(), 100) + ")"
 }
 
 const (
