@@ -297,6 +297,8 @@ func (d *Def) retry(said choices) error {
 		return fault.Configf(key, "an interval is negative")
 	case p.MaximumInterval > 0 && p.MaximumInterval < first:
 		return fault.Configf(key, "MaximumInterval (%s) is shorter than the first interval (%s)", p.MaximumInterval, first)
+	case p.MaximumInterval == 0 && first > math.MaxInt64/100:
+		return fault.Configf(key, "a hundred times InitialInterval (%s) is more than a server can count; say MaximumInterval", first)
 	case p.BackoffCoefficient != 0 && !(p.BackoffCoefficient >= 1 && p.BackoffCoefficient <= 1000):
 		return fault.Configf(key, "BackoffCoefficient %v is not from 1 to 1000", p.BackoffCoefficient)
 	}

@@ -105,6 +105,7 @@ func TestBadRemotes(t *testing.T) {
 		"negative maximum":      {"tools.refund.retry", "is negative", retry(tool.Retry{MaximumInterval: -1})},
 		"shrinking":             {"tools.refund.retry", "shorter than the first", retry(tool.Retry{InitialInterval: time.Minute, MaximumInterval: time.Second})},
 		"shorter than default":  {"tools.refund.retry", "shorter than the first", retry(tool.Retry{MaximumInterval: time.Millisecond})},
+		"a pause of ages":       {"tools.refund.retry", "say MaximumInterval", retry(tool.Retry{InitialInterval: math.MaxInt64/100 + 1})},
 		"small coefficient":     {"tools.refund.retry", "BackoffCoefficient 0.5", retry(tool.Retry{BackoffCoefficient: 0.5})},
 		"no coefficient":        {"tools.refund.retry", "BackoffCoefficient NaN", retry(tool.Retry{BackoffCoefficient: math.NaN()})},
 		"endless coefficient":   {"tools.refund.retry", "BackoffCoefficient +Inf", retry(tool.Retry{BackoffCoefficient: math.Inf(1)})},

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -95,7 +96,7 @@ func (g *gate) toolContext(ctx workflow.Context, p *permit, id, queue string) wo
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	}
 	if p.facts.Timeout > 0 {
-		o.StartToCloseTimeout = p.facts.Timeout + slack
+		o.StartToCloseTimeout = min(p.facts.Timeout, math.MaxInt64-slack) + slack
 	}
 	if p.facts.Repeatable() {
 		o.RetryPolicy = &temporal.RetryPolicy{MaximumAttempts: attempts, InitialInterval: time.Second,

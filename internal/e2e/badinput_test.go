@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 // configError waits for the run to fail as bad input does: once, typed, not to be retried.
@@ -134,4 +136,13 @@ turns:
 	require.Equal(t, "/text", w.results(res)[0].Result.Failure.Issues[0].Pointer)
 	require.Zero(t, res.Asked)
 	require.Empty(t, w.ran())
+}
+
+// A tool's timeout may be as long as there is; the time around it does not make it none.
+func TestTheLongestTimeout(t *testing.T) {
+	w := newWorld(t)
+	w.workForeign(setup{Keys: true, Script: script("{tool: wait, args: {text: a}}")}, nil, tool.MustNew("wait", "Waits.",
+		func(context.Context, *tool.Context, noteIn) (string, error) { return "done", nil }, tool.Write, tool.Timeout(math.MaxInt64)))
+	r := w.one()
+	require.Equal(t, tool.OK, r.Code, "%+v", r.Failure)
 }
