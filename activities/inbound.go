@@ -329,63 +329,6 @@ func stopping(ctx context.Context) bool {
 	}
 }
 
-// guarded runs a team's own activity behind its grant and the guards.
-func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityInput, facts protocol.ToolFacts) (any, error) {
-	e := i.engine
-	info := activity.GetInfo(ctx)
-	call := tool.Call{ID: info.ActivityID, Name: facts.Name, ContractHash: facts.ContractHash}
-	if e.cfg.Enforce == Off {
-		return i.Next.ExecuteActivity(ctx, in)
-	}
-	// The typed arguments have lost their bytes here; what binds them is ActivityTaskScheduled itself.
-	if r := e.granted(ctx, call, "", facts.Repeatable()); r != nil {
-		if e.cfg.Enforce == Log && (r.Code == tool.EffectUnknown || r.Failure.Reason == tool.ByExpiry) {
-			// Log is for runs that are older than the gate. This one has a grant, and the grant says no.
-			return nil, denied(*r)
-		}
-		return i.enforce(ctx, in, call, r.Failure.Message)
-	}
-	input, err := json.Marshal(in.Args)
-	if err != nil {
-		input = json.RawMessage("null")
-	}
-	run := e.newRun(ctx, call, tool.Info{Name: facts.Name, Risk: facts.Risk, NeedsApproval: facts.NeedsApproval}, input)
-	var out any
-	res := e.cfg.Pipeline.Run(ctx, run.call, nil, func(ctx context.Context) tool.Result {
-		if out, err = i.Next.ExecuteActivity(ctx, in); err != nil {
-			return tool.Fail(tool.ToolError, err.Error())
-		}
-		value, merr := json.Marshal(out)
-		if merr != nil {
-			return tool.Result{Code: tool.OK}
-		}
-		return tool.Result{Code: tool.OK, Value: value}
-	})
-	switch {
-	case res.IsOK():
-		return out, nil
-	case err != nil && res.Code == tool.ToolError:
-		// The team's error keeps its type, so that their retry policy goes on to work.
-		return out, err
-	}
-	return nil, refused(res, e.cfg.Words)
-}
-
-// MetricWouldRefuse counts what log mode let through and On would refuse, by activity type.
-const MetricWouldRefuse = "assent_would_refuse"
-
-// enforce refuses, or in log mode reports what it would refuse.
-func (i *inbound) enforce(ctx context.Context, in *interceptor.ExecuteActivityInput, call tool.Call, why string) (any, error) {
-	if i.engine.cfg.Enforce == Log {
-		info := activity.GetInfo(ctx)
-		i.engine.log.Warn("assent: would be refused", "activity", info.ActivityType.Name, "call", call.ID,
-			"workflow", info.WorkflowExecution.ID, "run", info.WorkflowExecution.RunID, "reason", why)
-		activity.GetMetricsHandler(ctx).WithTags(map[string]string{"activity_type": info.ActivityType.Name}).Counter(MetricWouldRefuse).Inc(1)
-		return i.Next.ExecuteActivity(ctx, in)
-	}
-	return nil, denied(tool.Deny(tool.ByGrant, "", why))
-}
-
 // Observe tells observers of a call that never reached a tool.
 func (e *Engine) Observe(ctx context.Context, req protocol.ObserveRequest) error {
 	info := tool.Info{Name: req.Call.Name}

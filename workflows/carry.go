@@ -47,8 +47,9 @@ func (g *gate) restore(ctx workflow.Context) {
 	}
 	g.nextCall = max(c.Calls, 0)
 	g.ledger.Restore(c.Ledger)
-	// A run that a schedule begins anew asks anew.
-	g.passed = info.CronSchedule == "" && c.Passed == info.WorkflowType.Name
+	// A run that a schedule begins anew, or the server after one that failed, asks anew: its header is the one of the
+	// run before, and may be its client's.
+	g.passed = info.CronSchedule == "" && info.Attempt <= 1 && c.Passed == info.WorkflowType.Name
 	if c.Board {
 		g.board.resume(c.Attributes)
 	}

@@ -2,11 +2,8 @@ package workflows
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
@@ -220,32 +217,12 @@ func (g *gate) snapshot(ctx workflow.Context, args []any) (snapshot, error) {
 		if size += len(raw.Payload().GetData()); size > mostArguments {
 			return snapshot{}, fmt.Errorf("they have more than %d bytes", mostArguments)
 		}
-		s.raw, list = append(s.raw, raw), append(list, judged(raw.Payload()))
-	}
-	if len(list) == 1 && strings.HasPrefix(strings.TrimSpace(string(list[0])), "{") {
-		s.input = list[0]
-		return s, nil
+		s.raw, list = append(s.raw, raw), append(list,
+			protocol.Argument(string(raw.Payload().GetMetadata()[converter.MetadataEncoding]), raw.Payload().GetData()))
 	}
 	var err error
-	s.input, err = json.Marshal(map[string]any{"args": list})
+	s.input, err = protocol.Input(list)
 	return s, err
-}
-
-// judged is a payload as JSON. What is not JSON, such as bytes or binary protobuf, is named by its hash: rules about
-// the tool hold, and the approval is for exactly these bytes.
-func judged(p *commonpb.Payload) json.RawMessage {
-	data := p.GetData()
-	encoding := string(p.GetMetadata()[converter.MetadataEncoding])
-	switch {
-	case encoding == converter.MetadataEncodingNil:
-		return json.RawMessage("null")
-	case encoding != converter.MetadataEncodingBinary && json.Valid(data):
-		return data
-	}
-	sum := sha256.Sum256(data)
-	out, _ := json.Marshal(map[string]any{"$binary": map[string]any{
-		"encoding": encoding, "bytes": len(data), "sha256": hex.EncodeToString(sum[:])}})
-	return out
 }
 
 func (g *gate) encode(ctx workflow.Context, arg any) (converter.RawValue, error) {
