@@ -101,12 +101,12 @@ func control(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: time.Minute,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
-		Summary: short(summary, mostSummary),
+		Summary: summary,
 	})
 }
 
 func (a *agent) resolve(ctx workflow.Context) error {
-	err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "freeze tools · "+a.in.AgentType), protocol.ActivityResolveToolset,
+	err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "freeze tools · "+label(a.in.AgentType)), protocol.ActivityResolveToolset,
 		protocol.ResolveRequest{Input: a.in}), &a.frozen)
 	if err != nil {
 		return err

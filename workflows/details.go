@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -217,6 +218,17 @@ func code(s string, most int) string {
 		s = fmt.Sprintf("%q", s)
 	}
 	return "`" + s + "`"
+}
+
+// ordinary names look the same as text and as Markdown.
+var ordinary = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?$`)
+
+// label is foreign text in a summary, which the UI renders as Markdown, too.
+func label(s string) string {
+	if ordinary.MatchString(s) {
+		return short(s, mostSummary)
+	}
+	return "`" + strings.ReplaceAll(short(visible(short(s, mostSummary), false), mostSummary), "`", "'") + "`"
 }
 
 // block is a code block of foreign text.

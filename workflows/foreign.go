@@ -278,7 +278,7 @@ func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out out
 		value = converter.NewRawValue(&commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingNil)}})
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: time.Minute, Summary: short(call.Name, mostSummary) + " · result",
+		StartToCloseTimeout: time.Minute, Summary: label(call.Name) + " · result",
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 10,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
 	})

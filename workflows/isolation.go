@@ -21,7 +21,7 @@ func (a *agent) acquire(ctx workflow.Context) error {
 	}
 	// The revision is pinned first, so that a retried acquire never sees a ref that moved.
 	var at protocol.RefResponse
-	if err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "pin "+iso.Repo), protocol.ActivityResolveRef,
+	if err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "pin "+label(iso.Repo)), protocol.ActivityResolveRef,
 		protocol.RefRequest{Isolation: iso}), &at); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (a *agent) acquire(ctx workflow.Context) error {
 	// The activity adds the run: after a reset this life must not meet the trees of the one before.
 	id := worktree.Identity{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, Attempt: a.restarts}
 	var lease worktree.Lease
-	err := recorded(ctx, workflow.ExecuteActivity(host(ctx, at.HostQueue, "acquire "+iso.Repo), protocol.ActivityAcquireWorktree,
+	err := recorded(ctx, workflow.ExecuteActivity(host(ctx, at.HostQueue, "acquire "+label(iso.Repo)), protocol.ActivityAcquireWorktree,
 		protocol.AcquireRequest{Identity: id, Resolved: at.Resolved}), &lease)
 	if err != nil {
 		return a.hostError(err)
@@ -48,7 +48,7 @@ func host(ctx workflow.Context, queue, summary string) workflow.Context {
 		HeartbeatTimeout: 30 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 10,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore, protocol.ErrorGone}},
-		Summary: short(summary, mostSummary),
+		Summary: summary,
 	})
 }
 

@@ -61,6 +61,21 @@ func TestLegibleKeepsTheValue(t *testing.T) {
 	require.Equal(t, `"\\u003c"`, legible(`"\\u003c"`))
 }
 
+// A summary of the timeline shows a tool's name as it is, and what a model calls a tool as text.
+func TestLabels(t *testing.T) {
+	for _, name := range []string{"edit_file", "server__search", "run-901ecb25.2", "main/repo", "a"} {
+		require.Equal(t, name, label(name))
+	}
+	for _, text := range append(awkward, "", "__init__", "*a*", "-", "1.", "a b", "https://a.b", "<b>", strings.Repeat("\u202e", 500)) {
+		got := label(text)
+		if text == "plain-1" {
+			continue
+		}
+		require.Regexp(t, "^`[^`]*`$", got)
+		require.LessOrEqual(t, len(got), mostSummary+len("`…`"))
+	}
+}
+
 func TestFoldLosesNothing(t *testing.T) {
 	long := strings.Repeat("0123456789", 20)
 	folded := fold("short\n" + long + "\n")

@@ -80,7 +80,7 @@ func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.Dec
 				// Not where the call goes: its workers need not know of us.
 				TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
 				StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-				Summary: short(req.Tool.Name, mostSummary) + " · decide",
+				Summary: label(req.Tool.Name) + " · decide",
 			})
 			resp = g.read(ctx, workflow.ExecuteActivity(slow, protocol.ActivityDecideSlow, req), req)
 		}
@@ -279,7 +279,7 @@ func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approva
 		}
 	})
 	if q.Deadline != nil {
-		timer := workflow.NewTimerWithOptions(timerCtx, q.Deadline.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: short(q.Key, mostSummary) + " · deadline"})
+		timer := workflow.NewTimerWithOptions(timerCtx, q.Deadline.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: label(q.Key) + " · deadline"})
 		sel.AddFuture(timer, func(f workflow.Future) {
 			if rang(f.Get(ctx, nil)) {
 				how = approval.Expired
@@ -392,9 +392,9 @@ type causeKey struct{}
 const mostSummary = 150
 
 func summary(p *permit) string {
-	name := short(p.facts.Name, mostSummary)
+	name := label(p.facts.Name)
 	if p.approved != nil {
-		return name + " · approved " + short(p.approved.Key, mostSummary)
+		return name + " · approved " + label(p.approved.Key)
 	}
 	return name + " · allow"
 }

@@ -279,7 +279,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: attempts},
-		Summary: short(s.asked.Name, mostSummary) + " · " + string(s.result.Code),
+		Summary: label(s.asked.Name) + " · " + string(s.result.Code),
 	})
 	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Input: s.asked.Input, InputRef: s.asked.InputRef,
 		Agent: &tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}

@@ -139,7 +139,11 @@ func take(ctx context.Context, o options, s step) error {
 func try(ctx context.Context, o options, s step) (bool, error) {
 	if s.do == "wait" {
 		seen, err := glance(ctx, o)
-		return err == nil && (strings.Contains(seen.Text, s.text) || seen.Frame != nil && strings.Contains(seen.Frame.Text, s.text)), err
+		text := seen.Text
+		if seen.Frame != nil {
+			text += "\n" + seen.Frame.Text
+		}
+		return strings.Contains(strings.ToLower(text), strings.ToLower(s.text)), err
 	}
 	found, err := evaluate[bool](ctx, use, s.selector, s.do)
 	if err != nil || !found || s.do != "fill" {

@@ -78,7 +78,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		o.steps = append(o.steps, step{do: "fill", selector: selector, text: text})
 		return err
 	})
-	f.Func("wait", "wait until a `text` can be read on the page or in the frame", func(s string) error {
+	f.Func("wait", "wait until a `text` can be read on the page or in the frame, in capital letters or not", func(s string) error {
 		o.steps = append(o.steps, step{do: "wait", text: s})
 		return nil
 	})
