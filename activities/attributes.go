@@ -2,7 +2,8 @@ package activities
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type attributeCheck struct {
 	mu   sync.Mutex
 	has  bool
 	next time.Time
+	said bool
 }
 
 const (
@@ -46,13 +48,16 @@ func (e *Engine) attributes(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, attributesTimeout)
 	defer cancel()
 	resp, err := listAttributes(ctx)
+	if errors.Is(err, errNoServer) {
+		return false
+	}
 	if err != nil {
-		e.log.Info("assent: search attributes cannot be listed; they will not be written", "error", err)
+		e.withoutAttributes(ctx, "assent: search attributes cannot be listed; they will not be written", "error", err)
 		return false
 	}
 	for name, kind := range wanted {
 		if resp.GetCustomAttributes()[name] != kind {
-			e.log.Info("assent: search attributes will not be written", "missing", name, "type", kind.String())
+			e.withoutAttributes(ctx, "assent: search attributes will not be written", "missing", name, "type", kind.String())
 			return false
 		}
 	}
@@ -60,11 +65,23 @@ func (e *Engine) attributes(ctx context.Context) bool {
 	return true
 }
 
+// withoutAttributes warns once: nobody finds waiting runs. Later it only notes, for teams that want none.
+func (e *Engine) withoutAttributes(ctx context.Context, msg string, args ...any) {
+	level := slog.LevelWarn
+	if e.attrs.said {
+		level = slog.LevelInfo
+	}
+	e.attrs.said = true
+	e.log.Log(ctx, level, msg, args...)
+}
+
+var errNoServer = errors.New("no server")
+
 // listAttributes asks the server. In the SDK's test environments there is none, and asking panics.
 func listAttributes(ctx context.Context) (resp *operatorservice.ListSearchAttributesResponse, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("no server: %v", r)
+			err = errNoServer
 		}
 	}()
 	return activity.GetClient(ctx).OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{

@@ -197,8 +197,8 @@ func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest) (protocol
 		Reason: cut(r.Reason, 2000), How: approval.Denied}
 	switch {
 	case q.Seal.RunID != resp.RunID:
-		// A reset delivers old answers again; they were given to another run.
-		resp.How, resp.Reason = approval.Void, "the answer was given before the run was reset"
+		// A reset delivers old answers again, and whoever answers may have read the question of the run before.
+		resp.How, resp.Reason = approval.Void, "the question was asked before the run was reset; it is open again under a new key"
 		return resp, nil
 	case r.Decision == approval.Revoke:
 		resp.How = approval.Revoked

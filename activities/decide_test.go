@@ -184,7 +184,7 @@ func TestAdmit(t *testing.T) {
 		"denied":           {func(r *protocol.AdmitRequest) { r.Resolution.Decision = approval.Deny }, approval.Denied, "fine"},
 		"revoked":          {func(r *protocol.AdmitRequest) { r.Resolution.Decision = approval.Revoke }, approval.Revoked, "fine"},
 		"nonsense":         {func(r *protocol.AdmitRequest) { r.Resolution.Decision = "yes" }, approval.Denied, "fine"},
-		"another run":      {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID = "before" }, approval.Void, "before the run was reset"},
+		"another run":      {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID = "before" }, approval.Void, "the question was asked before the run was reset; it is open again under a new key"},
 		"a deny of before": {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID, r.Resolution.Decision = "before", approval.Deny }, approval.Void, "reset"},
 		"signed":           {func(r *protocol.AdmitRequest) { r.Resolution.Signature = &approval.Signature{KeyID: "k"} }, approval.Denied, "cannot be verified"},
 		"expired":          {func(r *protocol.AdmitRequest) { r.Resolution.ExpiresAt = ptr(long) }, approval.Expired, "after the moment until which it was good"},

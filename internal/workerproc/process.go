@@ -145,6 +145,8 @@ func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, err
 		if cfg.GrantKeys, err = GrantKeys(f.Worker.GrantKeyFile); err != nil {
 			return cfg, nil, err
 		}
+	} else {
+		log.Warn("assent: grants are not signed; worker.grantKeyFile names a file of keys")
 	}
 	trees, err := openTrees(f)
 	if err != nil || trees == nil {
