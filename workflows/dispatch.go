@@ -42,8 +42,12 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 		p.place.ActivityID = id
 		var res tool.Result
 		err := recorded(ctx, workflow.ExecuteActivity(g.toolContext(ctx, p, id, queue), protocol.ToolPrefix+call.Name, call), &res)
-		if err != nil {
+		switch {
+		case err != nil:
 			res = p.lost(err, queue)
+		case res.Code == "":
+			// The server takes any value from an operator who ends an activity.
+			res = p.unknown("the call was ended by hand, with a value that is no result of a tool")
 		}
 		again := res.Code == tool.ContractDrift || res.Code == codeNeverStarted
 		switch {

@@ -118,3 +118,25 @@ turns:
 		})
 	}
 }
+
+// An operator may end an activity with any value, and the model is told nothing that was not said.
+func TestACallThatIsEndedByHand(t *testing.T) {
+	for name, c := range map[string]struct {
+		value any
+		code  string
+	}{
+		"a result": {map[string]any{"code": "OK", "value": 1}, "OK"}, "another value": {map[string]any{"done": true}, "EFFECT_UNKNOWN"}, "nothing": {nil, "EFFECT_UNKNOWN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.work(setup{Keys: true, Script: script("{tool: hold, args: {text: a}}")})
+			w.start(protocol.AgentInput{})
+			require.Eventually(t, func() bool { return len(w.ran()) == 1 }, patience, tick)
+			require.NoError(t, w.c.CompleteActivityByID(context.Background(), "default", w.id, "", "t1.1", c.value, nil))
+			res := w.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			require.Equal(t, []string{c.code}, w.codes(res))
+		})
+	}
+}
