@@ -286,7 +286,7 @@ turns:
 	// What is sent arrives with the digits that it had.
 	c.ok(true, "/workflows/"+w.id+"/signal/approval", `{"input": [{"key": "`+q.Key+
 		`", "decision": "allow", "input": {"bytes": 9223372036854775807}, "expiresAt": "2001-01-01T00:00:00Z"}]}`)
-	require.Equal(t, []string{"DENIED/person"}, w.codes(w.result()))
+	require.Equal(t, []string{"DENIED/expired"}, w.codes(w.result()))
 	for _, e := range w.history() {
 		if in := e.GetWorkflowExecutionSignaledEventAttributes().GetInput(); in != nil {
 			require.Contains(t, string(in.Payloads[0].Data), "9223372036854775807")
