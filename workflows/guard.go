@@ -156,14 +156,22 @@ func (g *gate) permitted(ctx workflow.Context, req protocol.DecideRequest) (*per
 	}
 	if refused != nil {
 		message, detail := protocol.Refusal(*refused, g.cfg.Words)
-		return nil, temporal.NewApplicationErrorWithOptions(message, protocol.ErrorDenied,
-			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{detail}})
+		o := temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{detail}}
+		if refused.Failure.Reason == tool.ByCancel {
+			// So that the workflow knows it for a cancellation, and may end as cancelled.
+			o.Cause = workflow.ErrCanceled
+		}
+		return nil, temporal.NewApplicationErrorWithOptions(message, protocol.ErrorDenied, o)
 	}
 	p.place.ActivityID = req.CallID
 	return p, nil
 }
 
 func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, *tool.Result) {
+	if ctx.Err() != nil {
+		r := tool.Deny(tool.ByCancel, "", "the run was cancelled before the call was judged")
+		return nil, &r
+	}
 	g.board.busy()
 	defer g.board.free(ctx, g.ledger)
 	d := g.decided(ctx, g.judge(ctx, req), req)

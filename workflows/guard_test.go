@@ -326,6 +326,31 @@ func TestGuardCancelled(t *testing.T) {
 	require.Empty(t, b.paid)
 }
 
+// A call in a context that is cancelled already, or while it is asked about, is cancelled as any other would be.
+func TestGuardedCallsAreCancelled(t *testing.T) {
+	for name, asked := range map[string]bool{"before": false, "while it is asked about": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newTeams(t, askPay)
+			err := b.run(func(ctx workflow.Context) error {
+				ctx, cancel := workflow.WithCancel(ctx)
+				if !asked {
+					cancel()
+				}
+				f := workflow.ExecuteActivity(ctx, "pay", payment{"bob", 5})
+				if err := workflow.Sleep(ctx, time.Hour); asked != (err == nil) {
+					return errors.New("the context is not as it should be")
+				}
+				cancel()
+				err := f.Get(ctx, nil)
+				require.Equal(t, tool.ByCancel, requireDenied(t, err).Failure.Reason)
+				return err
+			})
+			require.True(t, temporal.IsCanceledError(err), "%v", err)
+			require.Empty(t, b.paid)
+		})
+	}
+}
+
 // Arguments that cannot be frozen do not run.
 func TestGuardRefusesWhatItCannotRead(t *testing.T) {
 	for name, arg := range map[string]any{"a channel": make(chan int), "too much": strings.Repeat("x", 2<<20)} {

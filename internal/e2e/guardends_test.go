@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/e2e/replaytest"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -90,4 +93,18 @@ func TestARetriedWorkflowIsAskedAgain(t *testing.T) {
 	q := w.asked(w.id, 1)[0]
 	require.Empty(t, w.ran())
 	w.resolveIn(w.id, q.Key, approval.Deny)
+}
+
+// A workflow that is cancelled while a call of it waits for an answer ends as cancelled.
+func TestCancelledWhileAsked(t *testing.T) {
+	w := newWorld(t)
+	w.team(newGuard(t, guardConfig()))
+	run := w.run("", "Release", "api")
+	w.asked(w.id, 1)
+	require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, ""))
+	_, err := w.get(run)
+	require.True(t, temporal.IsCanceledError(err), "%v", err)
+	h := w.eventsOf(run)
+	require.Equal(t, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, h[len(h)-1].GetEventType())
+	replaytest.Replay(t, &historypb.History{Events: h})
 }
