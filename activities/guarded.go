@@ -27,8 +27,8 @@ func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityIn
 		return i.Next.ExecuteActivity(ctx, in)
 	}
 	// The typed arguments have lost their bytes here; what binds them is ActivityTaskScheduled itself.
-	if r := e.granted(ctx, call, "", facts.Repeatable()); r != nil {
-		if e.cfg.Enforce == Log && (r.Code == tool.EffectUnknown || r.Failure.Reason == tool.ByExpiry) {
+	if r := e.granted(ctx, call, "", facts.Risk, facts.Repeatable()); r != nil {
+		if r.Code == tool.EffectUnknown || r.Failure.Reason == tool.ByExpiry {
 			// Log is for runs that are older than the gate. This one has a grant, and the grant says no.
 			return nil, denied(*r)
 		}

@@ -93,7 +93,7 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	if err != nil {
 		return nil, denied(tool.Deny(tool.ByGrant, "", "the arguments are not valid JSON"))
 	}
-	if r := e.granted(ctx, call, sum, def.Info().Repeatable()); r != nil {
+	if r := e.granted(ctx, call, sum, def.Info().Risk, def.Info().Repeatable()); r != nil {
 		return nil, denied(*r)
 	}
 	ctx, ended := begin(ctx, def.Info().Repeatable())
@@ -158,7 +158,7 @@ func (e *Engine) serve(ctx context.Context, call tool.Call) (*tool.Def, string) 
 }
 
 // granted checks the grant in the header against what the server attests of this activity. nil lets the call run.
-func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string, repeatable bool) *tool.Result {
+func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string, risk tool.Risk, repeatable bool) *tool.Result {
 	info := activity.GetInfo(ctx)
 	refuse := func(why string) *tool.Result {
 		r := tool.Deny(tool.ByGrant, "", "refused by the worker: "+why)
@@ -183,6 +183,11 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 		r := refuse(err.Error())
 		if late := new(protocol.GrantError); errors.As(err, &late) && late.Expired {
 			r.Failure.Reason = tool.ByExpiry
+			if info.Attempt > 1 && risk != tool.Read {
+				u := tool.Fail(tool.EffectUnknown, "the approval expired before this attempt; the one before may have had its effect, check before trying again")
+				u.Failure.Started = true
+				return &u
+			}
 		}
 		return r
 	}

@@ -212,15 +212,18 @@ func TestGuardedActivities(t *testing.T) {
 		fn      any
 		grant   *protocol.Grant
 		typ     string
+		says    string
 	}{
-		"granted":              {activities.On, good, &grant, ""},
-		"its own error":        {activities.On, bad, &grant, "Funds"},
-		"no grant":             {activities.On, good, nil, protocol.ErrorDenied},
-		"no grant, zero value": {"", good, nil, protocol.ErrorDenied},
-		"no grant, log":        {activities.Log, good, nil, ""},
-		"no grant, off":        {activities.Off, good, nil, ""},
-		"expired, log":         {activities.Log, good, &late, protocol.ErrorDenied},
-		"after a reset, log":   {activities.Log, good, &other, protocol.ErrorDenied},
+		"granted":              {activities.On, good, &grant, "", ""},
+		"its own error":        {activities.On, bad, &grant, "Funds", ""},
+		"no grant":             {activities.On, good, nil, protocol.ErrorDenied, "DENIED/grant"},
+		"no grant, zero value": {"", good, nil, protocol.ErrorDenied, "DENIED/grant"},
+		"no grant, log":        {activities.Log, good, nil, "", ""},
+		"no grant, off":        {activities.Off, good, nil, "", ""},
+		"expired":              {activities.On, good, &late, protocol.ErrorDenied, "DENIED/expired"},
+		"expired, log":         {activities.Log, good, &late, protocol.ErrorDenied, "DENIED/expired"},
+		"after a reset":        {activities.On, good, &other, protocol.ErrorDenied, "EFFECT_UNKNOWN/"},
+		"after a reset, log":   {activities.Log, good, &other, protocol.ErrorDenied, "EFFECT_UNKNOWN/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, activities.Config{Guarded: facts, Enforce: tc.enforce})
@@ -237,6 +240,11 @@ func TestGuardedActivities(t *testing.T) {
 			var app *temporal.ApplicationError
 			require.True(t, errors.As(err, &app), "%v", err)
 			require.Equal(t, tc.typ, app.Type())
+			if tc.says != "" {
+				var r tool.Result
+				require.NoError(t, app.Details(&r))
+				require.Equal(t, tc.says, string(r.Code)+"/"+string(r.Failure.Reason))
+			}
 		})
 	}
 }

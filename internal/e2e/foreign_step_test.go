@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -13,9 +14,12 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
 )
 
 // A workflow that fails because one of its steps did has run: what became of the step is not what became of the call.
@@ -83,4 +87,29 @@ func TestForeignTypeThatTheLastWorkerDoesNotKnow(t *testing.T) {
 	r := w.one()
 	require.Equal(t, tool.EffectUnknown, r.Code, "%+v", r.Failure)
 	require.Contains(t, r.Failure.Message, "does not know it")
+}
+
+// An attempt that comes too late for its approval is not the only one there was.
+func TestForeignRetryAfterTheApproval(t *testing.T) {
+	w := newWorld(t)
+	guard, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"Half": {Risk: tool.Write}},
+		GrantKeys: []protocol.GrantKey{grantKey}, Enforce: activities.On, Log: logger()})
+	require.NoError(t, err)
+	b := &billing{queue: w.queue + "-guarded"}
+	wk := sdkworker.New(w.c, b.queue, sdkworker.Options{Plugins: []sdkworker.Plugin{guard}})
+	wk.RegisterActivityWithOptions(func(context.Context, refundIn) error {
+		b.note("half")
+		return errors.New("half of it is done")
+	}, activity.RegisterOptions{Name: "Half"})
+	require.NoError(t, wk.Start())
+	t.Cleanup(wk.Stop)
+	w.workForeign(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Half", tool.Write, tool.NeedsApproval(),
+		tool.Retry{MaximumAttempts: 2, InitialInterval: 15 * time.Second}))
+	w.start(protocol.AgentInput{})
+	answer, err := json.Marshal(protocol.Resolution{Key: w.pending(1)[0].Key, Decision: approval.Allow, ExpiresAt: ptr(time.Now().Add(10 * time.Second))})
+	require.NoError(t, err)
+	w.send(string(answer))
+	r := w.results(w.result())[0].Result
+	require.Equal(t, tool.EffectUnknown, r.Code, "%+v", r.Failure)
+	require.Equal(t, []string{"half"}, b.notes())
 }
