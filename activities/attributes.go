@@ -3,7 +3,9 @@ package activities
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,55 +26,116 @@ var wanted = map[string]enumspb.IndexedValueType{
 
 // attributeCheck remembers whether the namespace has our search attributes.
 type attributeCheck struct {
-	mu   sync.Mutex
-	has  bool
-	next time.Time
-	said bool
+	mu sync.Mutex
+	// has is what the server said last, known that it ever said something.
+	has, known bool
+	next       time.Time
+	// asking is closed when the server has answered; nil while nobody asks.
+	asking chan struct{}
+	// said is the last reason in the log: each is said once.
+	said string
 }
 
 const (
-	attributesEvery   = time.Minute
+	// A yes is short-lived, because writing an attribute that was removed fails workflow tasks.
+	yesHolds          = 20 * time.Second
+	noHolds           = time.Minute
 	attributesTimeout = time.Second
 )
 
-// attributes reports whether the namespace has our search attributes with the right types. Upserting an unknown
-// one would loop the workflow task, so every doubt is a no. A yes is kept; a no is asked again after a minute.
+// AssentAttributes is the local activity that asks anew whether search attributes can be written. It is a top-level
+// function whose name is in histories.
+func AssentAttributes(ctx context.Context) (protocol.AttributesResponse, error) {
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return protocol.AttributesResponse{}, err
+	}
+	return protocol.AttributesResponse{Attributes: e.attributes(ctx)}, nil
+}
+
+// attributes reports whether the namespace has our search attributes with the right types. Upserting an unknown one would
+// loop the workflow task, so every doubt is a no, unless they were there before. It waits for the server for a moment, and
+// for less than the caller has.
 func (e *Engine) attributes(ctx context.Context) bool {
 	c := &e.attrs
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.has || time.Now().Before(c.next) {
+	if time.Now().Before(c.next) {
+		defer c.mu.Unlock()
 		return c.has
 	}
-	c.next = time.Now().Add(attributesEvery)
+	if c.asking == nil {
+		c.asking = make(chan struct{})
+		// Not bound to who asks first: others wait for the same answer.
+		go e.findOut(context.WithoutCancel(ctx), c.asking)
+	}
+	answered := c.asking
+	c.mu.Unlock()
+	patience := time.NewTimer(attributesTimeout)
+	if end, ok := ctx.Deadline(); ok {
+		patience.Reset(min(attributesTimeout, time.Until(end)/4))
+	}
+	defer patience.Stop()
+	select {
+	case <-answered:
+	case <-patience.C:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.has
+}
+
+// attributesNow is attributes as responses carry it: nil while nothing is known.
+func (e *Engine) attributesNow(ctx context.Context) *bool {
+	has := e.attributes(ctx)
+	e.attrs.mu.Lock()
+	defer e.attrs.mu.Unlock()
+	if !e.attrs.known {
+		return nil
+	}
+	return &has
+}
+
+// findOut asks the server and notes the answer.
+func (e *Engine) findOut(ctx context.Context, answered chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, attributesTimeout)
 	defer cancel()
 	resp, err := listAttributes(ctx)
-	if errors.Is(err, errNoServer) {
-		return false
-	}
-	if err != nil {
-		e.withoutAttributes(ctx, "assent: search attributes cannot be listed; they will not be written", "error", err)
-		return false
-	}
-	for name, kind := range wanted {
-		if resp.GetCustomAttributes()[name] != kind {
-			e.withoutAttributes(ctx, "assent: search attributes will not be written", "missing", name, "type", kind.String())
-			return false
+	c := &e.attrs
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var reason string
+	hold := noHolds
+	switch {
+	case errors.Is(err, errNoServer):
+	case err != nil:
+		reason = err.Error()
+	default:
+		c.known = true
+		if reason = lacking(resp.GetCustomAttributes()); reason == "" {
+			hold = yesHolds
 		}
+		c.has = reason == ""
 	}
-	c.has = true
-	return true
+	if reason != "" && reason != c.said {
+		// Without them nobody finds waiting runs.
+		msg := "assent: search attributes will not be written"
+		if c.has {
+			msg = "assent: search attributes cannot be listed any more, and will be written all the same"
+		}
+		e.log.Warn(msg, "reason", reason)
+	}
+	c.said, c.next, c.asking = reason, time.Now().Add(hold), nil
+	close(answered)
 }
 
-// withoutAttributes warns once: nobody finds waiting runs. Later it only notes, for teams that want none.
-func (e *Engine) withoutAttributes(ctx context.Context, msg string, args ...any) {
-	level := slog.LevelWarn
-	if e.attrs.said {
-		level = slog.LevelInfo
+// lacking says which search attribute is missing or of another type.
+func lacking(have map[string]enumspb.IndexedValueType) string {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if have[name] != wanted[name] {
+			return fmt.Sprintf("the namespace has no %s of type %s", name, wanted[name])
+		}
 	}
-	e.attrs.said = true
-	e.log.Log(ctx, level, msg, args...)
+	return ""
 }
 
 var errNoServer = errors.New("no server")
@@ -80,7 +143,7 @@ var errNoServer = errors.New("no server")
 // listAttributes asks the server. In the SDK's test environments there is none, and asking panics.
 func listAttributes(ctx context.Context) (resp *operatorservice.ListSearchAttributesResponse, err error) {
 	defer func() {
-		if r := recover(); r != nil {
+		if recover() != nil {
 			err = errNoServer
 		}
 	}()

@@ -63,9 +63,7 @@ func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bo
 		return resp, err
 	}
 	resp.Decision = e.judge(ctx, chain, req, info, input, validate)
-	if req.Subject.Profile == "" {
-		resp.Attributes = e.attributes(ctx)
-	}
+	resp.Attributes = e.attributesNow(ctx)
 	return e.record(ctx, resp, chain, input, req.Room)
 }
 
@@ -194,7 +192,7 @@ func AssentAdmit(ctx context.Context, req protocol.AdmitRequest) (protocol.Admit
 func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest) (protocol.AdmitResponse, error) {
 	q, r := req.Question, req.Resolution
 	resp := protocol.AdmitResponse{Key: q.Key, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, By: cut(r.By, 200),
-		Reason: cut(r.Reason, 2000), How: approval.Denied}
+		Reason: cut(r.Reason, 2000), How: approval.Denied, Attributes: e.attributesNow(ctx)}
 	switch {
 	case q.Seal.RunID != resp.RunID:
 		// A reset delivers old answers again, and whoever answers may have read the question of the run before.

@@ -194,8 +194,8 @@ type DecideResponse struct {
 	Slow bool `json:"slow,omitempty"`
 	// Drift says that this worker cannot serve the frozen tool.
 	Drift string `json:"drift,omitempty"`
-	// Attributes is as in ResolveResponse, for workflows that are not agents.
-	Attributes bool `json:"attributes,omitempty"`
+	// Attributes is as in ResolveResponse; absent says nothing.
+	Attributes *bool `json:"attributes,omitempty"`
 }
 
 // AdmitRequest asks whether an answer takes effect.
@@ -226,6 +226,13 @@ type AdmitResponse struct {
 	PolicyDigest string          `json:"policyDigest,omitempty"`
 	// Expires is the last Unix second at which the call may start; 0 means no bound.
 	Expires int64 `json:"expires,omitempty"`
+	// Attributes is as in DecideResponse.
+	Attributes *bool `json:"attributes,omitempty"`
+}
+
+// AttributesResponse says whether the namespace has our search attributes now.
+type AttributesResponse struct {
+	Attributes bool `json:"attributes"`
 }
 
 // ReceiveRequest brings the outcome of a call that ran on a worker of somebody else to one of the agent's own. If Result

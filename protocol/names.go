@@ -22,11 +22,12 @@ const (
 	GuardPrefix = "assent_"
 )
 
-// The activities. Decide and Admit are local activities; their names are in history and never change.
+// The activities. Decide, Admit and Attributes are local activities; their names are in history and never change.
 const (
 	ActivityDecide     = "AssentDecide"
 	ActivityDecideSlow = "AssentDecideSlow"
 	ActivityAdmit      = "AssentAdmit"
+	ActivityAttributes = "AssentAttributes"
 
 	ActivityResolveToolset  = "ResolveToolset"
 	ActivityResolveRef      = "ResolveRef"

@@ -118,7 +118,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		return nil, err
 	}
 	first, last, err := workflows.NewInterceptors(workflows.Config{
-		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, DecideTimeout: p.decideTimeout, Patience: p.patience,
+		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Attributes: activities.AssentAttributes, DecideTimeout: p.decideTimeout, Patience: p.patience,
 		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
 	})

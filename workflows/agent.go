@@ -37,7 +37,7 @@ func Agent(ctx workflow.Context, in protocol.AgentInput) (protocol.AgentResult, 
 		}
 		return protocol.AgentResult{}, configError(err)
 	}
-	g.board.learn(ctx, a.frozen.Attributes)
+	g.board.attributes.learn(ctx, &a.frozen.Attributes)
 	g.board.start(ctx, g.ledger, in.AgentType)
 	g.board.busy()
 	defer g.board.free(ctx, g.ledger)

@@ -22,10 +22,11 @@ var (
 // Each write of the latter two is work for the server, so they change only when the run starts, suspends,
 // resumes and ends.
 type board struct {
-	// attributes says that the namespace has our search attributes: an unknown one would loop the workflow task.
-	attributes bool
-	status     protocol.RunStatus
-	shown      []string
+	attributes attributes
+	// named says that agent and root were written.
+	named  bool
+	status protocol.RunStatus
+	shown  []string
 	// active counts branches of the run that do not wait for an answer.
 	active int
 	agent  string
@@ -61,9 +62,6 @@ func (b *board) running(ctx workflow.Context, l *approval.Ledger) {
 	b.show(ctx, l, protocol.StatusRunning)
 }
 
-// learn notes that search attributes can be used.
-func (b *board) learn(_ workflow.Context, attributes bool) { b.attributes = b.attributes || attributes }
-
 // start shows an agent that begins.
 func (b *board) start(ctx workflow.Context, l *approval.Ledger, agent string) {
 	b.agent = agent
@@ -80,48 +78,74 @@ func (b *board) end(ctx workflow.Context, l *approval.Ledger, status protocol.Ru
 }
 
 // resume is for a run that continues another: the server has copied its signs.
-func (b *board) resume(attributes bool) { b.status, b.attributes = protocol.StatusRunning, attributes }
+func (b *board) resume(ctx workflow.Context, attributes bool) {
+	b.status = protocol.StatusRunning
+	b.attributes.learn(ctx, &attributes)
+}
+
+// signs are what operators see of the open questions of a suspended run.
+type signs struct {
+	keys, tools []string
+	questions   []protocol.MemoQuestion
+}
+
+func signsOf(l *approval.Ledger, status protocol.RunStatus) signs {
+	s := signs{questions: []protocol.MemoQuestion{}}
+	if status != protocol.StatusWaiting {
+		return s
+	}
+	// A larger value is refused by the server, for ever.
+	room := 1 << 10
+	const most = 50
+	for _, q := range l.Pending() {
+		s.keys = append(s.keys, q.Key)
+		if !slices.Contains(s.tools, q.Tool) && len(q.Tool) <= room {
+			s.tools, room = append(s.tools, q.Tool), room-len(q.Tool)
+		}
+		if len(s.questions) < most {
+			s.questions = append(s.questions, protocol.MemoQuestion{Key: q.Key, Tool: q.Tool, Reason: short(q.Why, 200)})
+		}
+	}
+	return s
+}
 
 // show writes search attributes and memo if they would change.
 func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {
-	var tools, keys []string
-	questions := []protocol.MemoQuestion{}
-	// A larger value is refused by the server, for ever.
-	room := 1 << 10
-	if status == protocol.StatusWaiting {
-		for _, q := range l.Pending() {
-			keys = append(keys, q.Key)
-			if !slices.Contains(tools, q.Tool) && len(q.Tool) <= room {
-				tools, room = append(tools, q.Tool), room-len(q.Tool)
-			}
-			questions = append(questions, protocol.MemoQuestion{Key: q.Key, Tool: q.Tool, Reason: short(q.Why, 200)})
-		}
-	}
-	if status == b.status && slices.Equal(keys, b.shown) {
+	s := signsOf(l, status)
+	if status == b.status && slices.Equal(s.keys, b.shown) {
 		return
 	}
+	if b.attributes.doubtful(ctx) {
+		b.attributes.sure(ctx)
+		// Meanwhile others may have gone on, or have shown the same.
+		if status == protocol.StatusWaiting && (b.active > 0 || len(l.Keys()) == 0) {
+			return
+		}
+		if s = signsOf(l, status); status == b.status && slices.Equal(s.keys, b.shown) {
+			return
+		}
+	}
 	first := b.status == ""
-	if b.attributes {
+	if b.attributes.has {
 		updates := []temporal.SearchAttributeUpdate{attrStatus.ValueSet(string(status))}
-		if first && b.agent != "" {
+		if !b.named && b.agent != "" {
+			b.named = true
 			updates = append(updates, attrAgent.ValueSet(b.agent),
 				attrRoot.ValueSet(workflow.GetInfo(ctx).WorkflowExecution.ID))
 		}
-		if !first || len(tools) > 0 {
-			updates = append(updates, attrPending.ValueSet(tools))
+		if !first || len(s.tools) > 0 {
+			updates = append(updates, attrPending.ValueSet(s.tools))
 		}
 		if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
 			workflow.GetLogger(ctx).Warn("assent: search attributes not written", "error", err)
 		}
 	}
-	if len(keys) > 0 || len(b.shown) > 0 {
-		const most = 50
-		value := memo{questions[:min(len(questions), most)], new(bool)}
-		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: value}); err != nil {
+	if len(s.keys) > 0 || len(b.shown) > 0 {
+		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: memo{s.questions, new(bool)}}); err != nil {
 			workflow.GetLogger(ctx).Warn("assent: memo not written", "error", err)
 		}
 	}
-	b.status, b.shown = status, keys
+	b.status, b.shown = status, s.keys
 }
 
 // details rewrites the Markdown that the Temporal UI shows on the workflow's page.

@@ -11,7 +11,7 @@ import (
 
 // carry gives the next run what it has to know. Open questions are not among it: the code that waited for them is gone.
 func (g *gate) carry(ctx workflow.Context, next *workflow.ContinueAsNewError) {
-	c := protocol.Carry{Calls: g.nextCall, Board: g.board.status != "", Attributes: g.board.attributes, Ledger: g.ledger.Carry()}
+	c := protocol.Carry{Calls: g.nextCall, Board: g.board.status != "", Attributes: g.board.attributes.has, Ledger: g.ledger.Carry()}
 	if g.passed {
 		c.Passed = workflow.GetInfo(ctx).WorkflowType.Name
 	}
@@ -51,6 +51,6 @@ func (g *gate) restore(ctx workflow.Context) {
 	// run before, and may be its client's.
 	g.passed = info.CronSchedule == "" && info.Attempt <= 1 && c.Passed == info.WorkflowType.Name
 	if c.Board {
-		g.board.resume(c.Attributes)
+		g.board.resume(ctx, c.Attributes)
 	}
 }

@@ -19,6 +19,8 @@ type Config struct {
 	// Decide and Admit are the local activities: top-level functions, because a method value could be replaced
 	// by an activity that somebody registers under its name.
 	Decide, Admit any
+	// Attributes is the local activity that asks whether search attributes can be written; nil never asks.
+	Attributes any
 	// DecideTimeout bounds one decision; zero means 2 s.
 	DecideTimeout time.Duration
 	// Keys sign grants.
@@ -92,8 +94,14 @@ func newGate(cfg *Config, own bool) *gate {
 	if own {
 		names = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
 	}
-	return &gate{cfg: cfg, own: own, names: names, ledger: approval.NewLedger(), waiting: map[string]workflow.Settable{},
+	g := &gate{cfg: cfg, own: own, names: names, ledger: approval.NewLedger(), waiting: map[string]workflow.Settable{},
 		early: map[string]answer{}, named: map[string]bool{}}
+	if cfg.Attributes != nil {
+		g.board.attributes.ask = func(ctx workflow.Context) workflow.Future {
+			return workflow.ExecuteLocalActivity(g.local(ctx), cfg.Attributes)
+		}
+	}
+	return g
 }
 
 // registered reports whether name was registered before, and remembers it.
@@ -124,14 +132,17 @@ func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 		resolutions, err = approval.Decode(data, g.ledger.Keys())
 	}
 	if err != nil {
-		why := err.Error()
-		if bad := new(approval.DecodeError); errors.As(err, &bad) && g.ledger.Ended(bad.Key) != "" {
-			why += ", it was " + string(g.ledger.Ended(bad.Key)) + " before"
+		why, key := err.Error(), ""
+		if bad := new(approval.DecodeError); errors.As(err, &bad) {
+			key = short(bad.Key, mostSummary)
+			if how := g.ledger.Ended(bad.Key); how != "" {
+				why += ", it was " + string(how) + " before"
+			}
 		}
 		if len(args.GetPayloads()) > 1 {
 			why += "; " + onlyFirst
 		}
-		g.ignore(ctx, viaSignal, "", why)
+		g.ignore(ctx, viaSignal, key, why)
 	} else if len(args.GetPayloads()) > 1 {
 		g.ignore(ctx, viaSignal, "", "answer ignored: "+onlyFirst)
 	}

@@ -176,7 +176,6 @@ func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, 
 	defer g.board.free(ctx, g.ledger)
 	d := g.decided(ctx, g.judge(ctx, req), req)
 	consistent(req, d)
-	g.board.learn(ctx, d.Attributes)
 	p, refused := g.settle(ctx, req, d)
 	if p != nil || refused != nil {
 		return p, refused

@@ -102,6 +102,7 @@ func (g *gate) read(ctx workflow.Context, f workflow.Future, req protocol.Decide
 			Verdict: permission.Deny, DecidedBy: permission.ByDefault,
 			Reason: "no decision could be had: " + short(err.Error(), 500)}}
 	}
+	g.board.attributes.learn(ctx, resp.Attributes)
 	return resp
 }
 
@@ -234,7 +235,8 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 			how, why := stopped(ctx)
 			return nil, g.closed(ctx, q, approval.Closed{How: how, Via: viaWorkflow, Reason: why})
 		}
-		c := approval.Closed{How: resp.How, By: resp.By, Reason: resp.Reason, Via: ans.via}
+		c := approval.Closed{How: resp.How, By: resp.By, Reason: resp.Reason, Via: ans.via,
+			Edited: resp.How == approval.Allowed && (len(resp.Input) > 0 || resp.InputRef != nil)}
 		if resp.How == approval.Denied && resp.DecidedBy != "" {
 			g.closed(ctx, q, c)
 			return nil, overruled(resp)
@@ -310,6 +312,7 @@ func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.Dec
 		return protocol.AdmitResponse{Key: q.Key, How: approval.Denied,
 			Reason: "the answer could not be admitted: " + short(err.Error(), 500)}
 	}
+	g.board.attributes.learn(ctx, resp.Attributes)
 	return resp
 }
 
