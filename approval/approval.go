@@ -100,6 +100,8 @@ type Closed struct {
 	At     time.Time `json:"at"`
 	// Via is signal, update, timer or workflow.
 	Via string `json:"via"`
+	// Edited says that the call was allowed with other arguments than it asked for.
+	Edited bool `json:"edited,omitempty"`
 }
 
 // Ignored is an answer that changed nothing, and why.

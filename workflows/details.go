@@ -169,7 +169,11 @@ func closedList(s *strings.Builder, list approval.List) {
 	if n := len(list.Closed); n > 0 {
 		s.WriteString("**Answered** (nothing proves the names)\n\n")
 		for _, c := range list.Closed[max(0, n-most):] {
-			fmt.Fprintf(s, "- %s · %s **%s**%s, %s%s\n", moment(c.At), span(c.Key), c.How, by(c.By), via(c.Via), note(c.Reason))
+			how := string(c.How)
+			if c.Edited {
+				how += " with other arguments"
+			}
+			fmt.Fprintf(s, "- %s · %s **%s**%s, %s%s\n", moment(c.At), span(c.Key), how, by(c.By), via(c.Via), note(c.Reason))
 		}
 		s.WriteString("\n")
 	}

@@ -41,8 +41,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	fmt.Fprintf(stdout, "temporal workflow signal -w %s --name assent_approval --input '\"allow\"'\n", *id)
-	done, err := release(ctx, *address, *id)
+	done, err := release(ctx, *address, *id, stdout)
 	if err == nil {
 		fmt.Fprintln(stdout, done)
 		return 0
@@ -51,7 +50,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	return 1
 }
 
-func release(ctx context.Context, address, id string) (done string, err error) {
+func release(ctx context.Context, address, id string, stdout io.Writer) (done string, err error) {
 	guard, err := assent.NewGuard(assent.GuardConfig{
 		Tools: map[string]tool.Options{"DeployService": {Risk: tool.Execute}}, Permissions: permission.Layer{Preset: permission.Standard},
 	})
@@ -73,6 +72,7 @@ func release(ctx context.Context, address, id string) (done string, err error) {
 	defer w.Stop()
 	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: "releases"}, Release, "api")
 	if err == nil {
+		fmt.Fprintf(stdout, "temporal workflow signal -w %s --name assent_approval --input '\"allow\"'\n", id)
 		err = run.Get(ctx, &done)
 	}
 	return done, err
