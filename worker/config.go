@@ -103,7 +103,7 @@ func New(cfg Config) (*Plugin, error) {
 	}
 	p := &Plugin{
 		name: "assent", agents: true, dynamic: cfg.Dynamic, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
-		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, pipeline: pipe,
+		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{},
 		engine: activities.Config{
 			Guarded: guards.activities, Enforce: guards.enforce,
@@ -131,7 +131,7 @@ func NewGuard(cfg GuardConfig) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{
-		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, pipeline: pipe,
+		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{},
 		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Guarded: guards.activities,
 			Enforce: guards.enforce, HookTimeout: cfg.HookTimeout, Blobs: noBlobs{}, Log: cfg.Log},

@@ -88,6 +88,8 @@ func facts(kind string, options map[string]tool.Options, names map[string]string
 			return nil, fault.Configf(key, "a Nexus operation is written service/operation")
 		case ours(name):
 			return nil, fault.Configf(key, "the name is Assent's own")
+		case o.Timeout != 0 || o.Executor != "":
+			return nil, fault.Configf(key, "it keeps the timeouts that its workflow gives it, and runs where it is: Timeout and Executor are for tools of agents")
 		case o.Risk != tool.Undeclared && !slices.Contains(tool.Risks(), o.Risk):
 			return nil, &fault.ConfigError{Key: key, Msg: fmt.Sprintf("unknown risk %q", o.Risk), Allowed: permission.RiskNames()}
 		}
@@ -97,7 +99,7 @@ func facts(kind string, options map[string]tool.Options, names map[string]string
 		}
 		names[toolName] = key
 		out[name] = protocol.ToolFacts{Name: toolName, Risk: o.Risk, NeedsApproval: o.NeedsApproval, Idempotent: o.Idempotent,
-			Timeout: o.Timeout, ActivityType: name}
+			ActivityType: name}
 	}
 	return out, nil
 }

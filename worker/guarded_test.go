@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -54,6 +55,8 @@ func TestGuardedRefuses(t *testing.T) {
 		"one name for two": {worker.GuardConfig{Tools: map[string]tool.Options{"a.b": {}, "a/b": {}}}, `Tools.a/b: rules know it as "a_b", like Tools.a.b`},
 		"two kinds":        {worker.GuardConfig{Tools: one("Refund"), Workflows: one("Refund")}, `rules know it as "Refund", like Tools.Refund`},
 		"nowhere":          {worker.GuardConfig{Tools: one("pay"), Elsewhere: []string{"pya"}}, `Elsewhere: "pya" is not among Tools; one of pay`},
+		"timeout":          {worker.GuardConfig{Tools: map[string]tool.Options{"x": {Timeout: 1}}}, "Tools.x: it keeps the timeouts"},
+		"executor":         {worker.GuardConfig{Operations: map[string]tool.Options{"a/x": {Executor: "y"}}}, "runs where it is"},
 		"risk":             {worker.GuardConfig{Workflows: map[string]tool.Options{"x": {Risk: "r"}}}, `Workflows.x: unknown risk "r"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,4 +140,33 @@ func TestDrain(t *testing.T) {
 	require.NoError(t, g.ConfigureWorker(context.Background(), sdkworker.PluginConfigureWorkerOptions{TaskQueue: "q", WorkerOptions: &o}))
 	require.Equal(t, workflow.DefaultVersion, o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: protocol.ChangeGate}).Version)
 	require.Equal(t, workflow.Version(7), o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: "theirs"}).Version)
+}
+
+// One plugin on two clients judges arguments in one encoding: another converter is refused, an equal one is not.
+func TestClientsOfOnePluginShareAConverter(t *testing.T) {
+	configure := func(p *worker.Plugin, dc converter.DataConverter) error {
+		return p.ConfigureClient(context.Background(), client.PluginConfigureClientOptions{ClientOptions: &client.Options{DataConverter: dc}})
+	}
+	zlib := func() converter.DataConverter {
+		return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), converter.NewZlibCodec(converter.ZlibCodecOptions{}))
+	}
+	for name, tc := range map[string]struct {
+		own, first, second converter.DataConverter
+		refused            bool
+	}{
+		"the same":      {nil, zlib(), zlib(), false},
+		"none":          {nil, nil, nil, false},
+		"another":       {nil, zlib(), converter.GetDefaultDataConverter(), true},
+		"none at first": {nil, nil, zlib(), true},
+		"none later":    {nil, zlib(), nil, true},
+		"its own":       {zlib(), nil, converter.GetDefaultDataConverter(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"pay": {}}, DataConverter: tc.own})
+			require.NoError(t, err)
+			require.NoError(t, configure(p, tc.first))
+			err = configure(p, tc.second)
+			require.Equal(t, tc.refused, fault.IsConfig(err), "%v", err)
+		})
+	}
 }

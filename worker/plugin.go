@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,9 +38,11 @@ type Plugin struct {
 
 	decideTimeout, patience time.Duration
 	converter               converter.DataConverter
-	pipeline                *pipeline.Pipeline
-	guards                  guards
-	engine                  activities.Config
+	// configured says that the converter is not a client's.
+	configured bool
+	pipeline   *pipeline.Pipeline
+	guards     guards
+	engine     activities.Config
 
 	mu sync.Mutex
 	// built is set when the first worker or replayer is configured: then the task queue is known.
@@ -149,8 +152,17 @@ func hostQueue(queue, hostID string) string { return queue + "@" + hostID }
 func (p *Plugin) ConfigureClient(_ context.Context, o client.PluginConfigureClientOptions) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if o.ClientOptions.DataConverter != nil && p.converter == nil {
-		p.converter = o.ClientOptions.DataConverter
+	theirs := o.ClientOptions.DataConverter
+	if theirs == nil {
+		theirs = converter.GetDefaultDataConverter()
+	}
+	switch {
+	case p.configured:
+		// The Plugin's own configuration says which.
+	case !p.fronted.Load():
+		p.converter = theirs
+	case !reflect.DeepEqual(theirs, p.converter):
+		return fault.Configf("DataConverter", "another client of this plugin has another one; make a plugin for each, or name the one of both in its configuration")
 	}
 	p.failures = p.failures || o.ClientOptions.FailureConverter != nil
 	have := slices.DeleteFunc(slices.Clone(o.ClientOptions.Interceptors), func(i interceptor.ClientInterceptor) bool {

@@ -1,6 +1,9 @@
 package workflows
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -16,6 +19,8 @@ func (g *gate) carry(ctx workflow.Context, next *workflow.ContinueAsNewError) {
 		c.Passed = workflow.GetInfo(ctx).WorkflowType.Name
 	}
 	if c.Calls == 0 {
+		// A propagator of the team's may have copied what an earlier run carried.
+		delete(next.Header.GetFields(), protocol.HeaderCarry)
 		return
 	}
 	payload, err := converter.GetDefaultDataConverter().ToPayload(c)
@@ -36,6 +41,7 @@ func (g *gate) carry(ctx workflow.Context, next *workflow.ContinueAsNewError) {
 // any header.
 func (g *gate) restore(ctx workflow.Context) {
 	info := workflow.GetInfo(ctx)
+	g.anew = info.ContinuedExecutionRunID != "" && (info.CronSchedule != "" || info.Attempt > 1) && !g.own
 	payload := interceptor.WorkflowHeader(ctx)[protocol.HeaderCarry]
 	if payload == nil || g.own || info.ContinuedExecutionRunID == "" {
 		return
@@ -53,4 +59,14 @@ func (g *gate) restore(ctx workflow.Context) {
 	if c.Board {
 		g.board.resume(ctx, c.Attributes)
 	}
+}
+
+// contentKey is what a question's key is made of. A run that the server has begun anew knows nothing of the keys of the
+// run before, and must not give one of them again: an answer that comes late is for that run.
+func (g *gate) contentKey(d protocol.DecideResponse) string {
+	if !g.anew || d.ContentKey == "" {
+		return d.ContentKey
+	}
+	sum := sha256.Sum256([]byte(d.ContentKey + "\n" + d.RunID))
+	return hex.EncodeToString(sum[:])
 }

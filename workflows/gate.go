@@ -82,6 +82,8 @@ type gate struct {
 	nextCall int
 	// passed says that this workflow type went through the gate in a run before this one.
 	passed bool
+	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
+	anew bool
 }
 
 // handlers are the names under which a run can be asked and answered.

@@ -171,7 +171,7 @@ func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d prot
 	q := approval.Approval{
 		Tool: req.Tool.Name, Input: input, Why: why(d.Decision), DecidedBy: d.Decision.DecidedBy, Rule: d.Decision.Rule,
 		Segments: d.Decision.Segments, AskedAt: now, Agent: agent, CallID: req.CallID,
-		Seal: approval.Seal{RunID: d.RunID, ContentKey: d.ContentKey, InputDigest: d.InputDigest,
+		Seal: approval.Seal{RunID: d.RunID, ContentKey: g.contentKey(d), InputDigest: d.InputDigest,
 			ContractHash: req.Tool.ContractHash, PolicyDigest: d.Decision.PolicyDigest},
 	}
 	if d.Approval != nil && d.Approval.Deadline > 0 {

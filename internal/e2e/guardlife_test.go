@@ -80,7 +80,7 @@ func (w *world) teamOn(queue string, plugins ...sdkworker.Plugin) sdkworker.Work
 	o := options(nil)
 	o.Plugins = plugins
 	wk := sdkworker.New(w.c, queue, o)
-	for name, fn := range map[string]any{"Staged": staged, "Parent": parent, "Remote": remote} {
+	for name, fn := range map[string]any{"Staged": staged, "Parent": parent, "Remote": remote, "Fails": fails} {
 		wk.RegisterWorkflowWithOptions(fn, workflow.RegisterOptions{Name: name})
 	}
 	replaytest.Register(wk)
@@ -412,4 +412,42 @@ func (l *lockedText) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// A run that the server begins anew, after one that failed, asks under a key of its own: an answer to the run before
+// does not open it.
+func TestGuardedRetryAsksUnderANewKey(t *testing.T) {
+	w := newWorld(t)
+	w.team(newGuard(t, guardConfig()))
+	_, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 10 * time.Millisecond, MaximumAttempts: 2}}, "Fails")
+	require.NoError(t, err)
+	old := w.asked(w.id, 1)[0]
+	require.NoError(t, w.c.SignalWorkflow(context.Background(), w.id, "", "fail", nil))
+	var next approval.Approval
+	require.Eventually(t, func() bool {
+		next = w.asked(w.id, 1)[0]
+		return next.Seal.RunID != old.Seal.RunID
+	}, patience, tick)
+	require.NotEqual(t, old.Key, next.Key)
+	w.resolveIn(w.id, old.Key, approval.Allow)
+	w.resolveIn(w.id, next.Key, approval.Deny)
+	_, err = w.get(w.c.GetWorkflow(context.Background(), w.id, ""))
+	require.Equal(t, protocol.ErrorDenied, appError(t, err).Type())
+	require.Empty(t, w.ran())
+}
+
+// fails deploys and, at a signal, fails for no reason.
+func fails(ctx workflow.Context) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	deployed := workflow.ExecuteActivity(ctx, "Deploy", "api")
+	var err error
+	sel := workflow.NewSelector(ctx)
+	sel.AddFuture(deployed, func(f workflow.Future) { err = f.Get(ctx, nil) })
+	sel.AddReceive(workflow.GetSignalChannel(ctx, "fail"), func(c workflow.ReceiveChannel, _ bool) {
+		c.Receive(ctx, nil)
+		err = errors.New("it did not work")
+	})
+	sel.Select(ctx)
+	return err
 }
