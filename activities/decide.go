@@ -227,8 +227,13 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 	}
 	info, validate, drift := e.subjectTool(req.Decide.Tool)
 	edited := len(req.Resolution.Input) > 0
-	if drift != "" && edited {
+	switch {
+	case drift != "" && edited:
 		resp.DecidedBy, resp.Reason = permission.ByDefault, "the edited arguments cannot be checked: "+drift
+		return resp, nil
+	case drift != "" && req.Decide.Tool.Remote != nil:
+		// No worker of ours runs it, so nobody else would notice.
+		resp.DecidedBy, resp.Reason = permission.ByDefault, "the call cannot be made any more: "+drift
 		return resp, nil
 	}
 	input, err := e.asked(ctx, req)

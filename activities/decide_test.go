@@ -194,7 +194,10 @@ func TestAdmit(t *testing.T) {
 		"edited misfit":    {func(r *protocol.AdmitRequest) { r.Resolution.Input = raw(1) }, approval.Denied, "do not fit the tool's schema"},
 		"edited and drift": {func(r *protocol.AdmitRequest) { r.Resolution.Input, r.Decide.Tool.ContractHash = raw(pathIn{"b"}), "x" }, approval.Denied, "cannot be checked"},
 		"drift":            {func(r *protocol.AdmitRequest) { r.Decide.Tool.ContractHash = "x" }, approval.Allowed, "fine"},
-		"guard is gone":    {func(r *protocol.AdmitRequest) { r.Decide.Guards = []string{"g"} }, approval.Denied, "second look by guard"},
+		"remote and drift": {func(r *protocol.AdmitRequest) {
+			r.Decide.Tool.Remote, r.Decide.Tool.ContractHash = &tool.Remote{Kind: tool.RemoteActivity}, "x"
+		}, approval.Denied, "cannot be made any more"},
+		"guard is gone": {func(r *protocol.AdmitRequest) { r.Decide.Guards = []string{"g"} }, approval.Denied, "second look by guard"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := b.answerTo("run", `{"path":"a"}`)
