@@ -296,3 +296,12 @@ func deployed(services ...string) []string {
 
 // address is where the shared server listens.
 func address(t testing.TB) string { return devservertest.Server(t).Address() }
+
+// slowly is a workflow of the team with one activity that takes its time.
+func slowly(ctx workflow.Context, o order) (string, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Minute})
+	var out string
+	return out, workflow.ExecuteActivity(ctx, "Build", o).Get(ctx, &out)
+}
+
+func workflowNamed(name string) workflow.RegisterOptions { return workflow.RegisterOptions{Name: name} }
