@@ -208,6 +208,7 @@ func (f *fleet) settled(lossy bool) {
 			total[code] += n
 		}
 		v := a.witness()
+		a.listed(v)
 		for key, admitted := range v.admitted {
 			switch admitted[0].How {
 			case approval.Allowed:
@@ -232,14 +233,26 @@ func (f *fleet) settled(lossy bool) {
 	f.t.Logf("%d agents, %d answers sent, %d allowed, %d denied; the models were told %v", len(f.agents), f.sent, allowed, denied, total)
 }
 
+// listed checks that the query of a run that has ended says what history says: every question is closed, and once.
+func (a *agentRun) listed(v witness) {
+	a.t.Helper()
+	var l approval.List
+	require.Eventually(a.t, func() bool { var err error; l, err = a.list(); return err == nil }, patience, tick)
+	require.Empty(a.t, l.Pending)
+	require.Len(a.t, l.Closed, len(v.admitted))
+	for _, c := range l.Closed {
+		require.Equal(a.t, v.how(c.Key), c.How, "%s %s", a.id, c.Key)
+	}
+}
+
 // roll deploys the build to over the build from, with agents parked, others running, and answers on the way. The old
 // worker ends by SIGTERM, or by SIGKILL.
 func roll(t *testing.T, from, to setup, kill bool) {
 	address := devservertest.Server(t).Address()
 	f := newFleet(t)
-	n := 40
+	n, most := 40, 4*patience
 	if long() {
-		n = 200
+		n, most = 200, 12*patience
 	}
 	old := f.spawn(from, address)
 	f.parked(n)
@@ -256,20 +269,27 @@ func roll(t *testing.T, from, to setup, kill bool) {
 	}
 	f.launch(protocol.AgentInput{})
 	load()
-	require.Eventually(t, func() bool { return f.running() == 0 }, 4*patience, 10*tick)
+	require.Eventually(t, func() bool { return f.running() == 0 }, most, 10*tick)
 	answers()
 	f.settled(kill)
 }
 
 // A deployment, and its rollback, while agents are parked and others run: every agent ends, every approved call has
 // its effect once, nothing is decided twice.
-func TestRollingDeploy(t *testing.T) {
-	t.Run("deploy", func(t *testing.T) { t.Parallel(); roll(t, firstBuild(), secondBuild(), false) })
-	t.Run("roll back", func(t *testing.T) { t.Parallel(); roll(t, secondBuild(), firstBuild(), false) })
-}
+func TestRollingDeploy(t *testing.T) { bothWays(t, false) }
 
 // The same, and the old worker does not get the time to stop.
-func TestRollingDeployThatKills(t *testing.T) {
-	t.Run("deploy", func(t *testing.T) { t.Parallel(); roll(t, firstBuild(), secondBuild(), true) })
-	t.Run("roll back", func(t *testing.T) { t.Parallel(); roll(t, secondBuild(), firstBuild(), true) })
+func TestRollingDeployThatKills(t *testing.T) { bothWays(t, true) }
+
+func bothWays(t *testing.T, kill bool) {
+	t.Parallel()
+	for name, builds := range map[string][2]setup{"deploy": {firstBuild(), secondBuild()}, "roll back": {secondBuild(), firstBuild()}} {
+		t.Run(name, func(t *testing.T) {
+			if !long() {
+				// Hundreds of agents twice are more than one development server takes.
+				t.Parallel()
+			}
+			roll(t, builds[0], builds[1], kill)
+		})
+	}
 }

@@ -73,11 +73,11 @@ func stormScript(rnd *rand.Rand, tools map[string]int) string {
 func (w *world) length() (events int64, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	d, err := w.c.DescribeWorkflowExecution(ctx, w.id, "")
+	d, err := w.c.DescribeWorkflow(ctx, w.id, "")
 	if err != nil {
 		return 0, false, err
 	}
-	i := d.WorkflowExecutionInfo
+	i := d.RawResponse.WorkflowExecutionInfo
 	return i.HistoryLength, i.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }
 
@@ -103,12 +103,12 @@ func (w *world) grows(by int64) (closed bool) {
 func (w *world) asks() []protocol.MemoQuestion {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	d, err := w.c.DescribeWorkflowExecution(ctx, w.id, "")
+	d, err := w.c.DescribeWorkflow(ctx, w.id, "")
 	if err != nil {
 		return nil
 	}
 	var out []protocol.MemoQuestion
-	if p := d.WorkflowExecutionInfo.GetMemo().GetFields()[protocol.MemoPending]; p != nil {
+	if p := d.RawResponse.WorkflowExecutionInfo.GetMemo().GetFields()[protocol.MemoPending]; p != nil {
 		_ = json.Unmarshal(p.Data, &out)
 	}
 	return out
