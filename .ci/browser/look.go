@@ -114,12 +114,17 @@ func walk(ctx context.Context, o options) error {
 
 // take takes one step as soon as the page lets it.
 func take(ctx context.Context, o options, s step) error {
-	const pause = 200 * time.Millisecond
+	const pause, patience = 200 * time.Millisecond, 5 * time.Second
 	var last error
+	refreshed := time.Now()
 	for {
 		done, err := try(ctx, o, s)
 		if done {
 			return nil
+		}
+		if s.do == "wait" && o.refresh != "" && time.Since(refreshed) > patience {
+			_, err = evaluate[bool](ctx, press, o.refresh)
+			refreshed = time.Now()
 		}
 		if ctx.Err() == nil {
 			last = err
@@ -170,6 +175,9 @@ const use = `(selector, how) => {
   }
   return false;
 }`
+
+// press sends a key to the page and not to the field that has the focus.
+const press = `(key) => window.dispatchEvent(new KeyboardEvent('keydown', {key}))`
 
 // holds reports whether an element has text in it. A page may have hidden ones of the same name.
 const holds = `(selector) => Array.from(document.querySelectorAll(selector)).some((e) => (e.value ?? e.textContent).trim() !== '')`

@@ -35,6 +35,7 @@ func site(t *testing.T) string {
 			<button id="send" onclick="document.getElementById('said').textContent =
 				'said ' + document.querySelector('#dialog input').value + ' ' + document.getElementById('text').textContent">send</button></div>
 			<p id="said"></p><iframe id="frame" src="/frame"></iframe>`,
+		"/stale": `<p id="p">old</p><script>window.onkeydown = (e) => document.getElementById('p').textContent = 'pressed ' + e.key</script>`,
 		"/frame": `<!DOCTYPE html><main><!-- a mark --><p class="x">inside</p><img src="/evil.png" onerror="window.owned = 1"></main>`,
 	}
 	for path, body := range pages {
@@ -93,6 +94,11 @@ func TestWhatIsOnAPageIsReported(t *testing.T) {
 	if b, err := os.ReadFile(shot); err != nil || !bytes.HasPrefix(b, []byte("\x89PNG")) {
 		t.Errorf("no screenshot: %v", err)
 	}
+}
+
+// A page that loads something only once is asked again.
+func TestAStalePageIsRefreshed(t *testing.T) {
+	look1(t, 0, "--refresh", "r", "--wait", "pressed r", site(t)+"/stale")
 }
 
 // A step that cannot be taken fails in its time, names itself and shows what was there instead.

@@ -36,7 +36,9 @@ type options struct {
 	// frame is the CSS selector of a frame whose document is reported; its text counts as visible.
 	frame string
 	// global is a JavaScript name that no window of the page may have.
-	global     string
+	global string
+	// refresh is a key that is pressed now and then while a text is waited for.
+	refresh    string
 	screenshot string
 	width      int64
 	height     int64
@@ -65,6 +67,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.frame, "frame", "", "CSS `selector` of a frame to report, too")
 	f.StringVar(&o.global, "global", "", "`name` of a JavaScript global to look for in every window of the page")
+	f.StringVar(&o.refresh, "refresh", "", "`key` to press every few seconds while a text is waited for")
 	f.StringVar(&o.screenshot, "screenshot", "", "`file` for a PNG of the page as it is at the end")
 	f.Int64Var(&o.width, "width", 1280, "width of the window in `pixels`")
 	f.Int64Var(&o.height, "height", 1000, "height of the window in `pixels`")
