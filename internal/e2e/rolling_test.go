@@ -282,11 +282,14 @@ func TestRollingDeploy(t *testing.T) { bothWays(t, false) }
 func TestRollingDeployThatKills(t *testing.T) { bothWays(t, true) }
 
 func bothWays(t *testing.T, kill bool) {
-	t.Parallel()
+	// Hundreds of agents at a time are enough for one development server.
+	alone := long()
+	if !alone {
+		t.Parallel()
+	}
 	for name, builds := range map[string][2]setup{"deploy": {firstBuild(), secondBuild()}, "roll back": {secondBuild(), firstBuild()}} {
 		t.Run(name, func(t *testing.T) {
-			if !long() {
-				// Hundreds of agents twice are more than one development server takes.
+			if !alone {
 				t.Parallel()
 			}
 			roll(t, builds[0], builds[1], kill)
