@@ -87,8 +87,8 @@ func TestARetriedWorkflowIsAskedAgain(t *testing.T) {
 		Header:      &commonpb.Header{Fields: map[string]*commonpb.Payload{protocol.HeaderCarry: forged}}})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		d, err := w.c.DescribeWorkflowExecution(ctx, w.id, "")
-		return err == nil && d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != first.GetRunId()
+		d, err := w.c.DescribeWorkflow(ctx, w.id, "")
+		return err == nil && d.WorkflowExecution.RunID != first.GetRunId()
 	}, patience, tick)
 	q := w.asked(w.id, 1)[0]
 	require.Empty(t, w.ran())

@@ -49,9 +49,9 @@ func (w *world) public(queries ...string) map[string]string {
 		return string(b)
 	}
 	out := map[string]string{"history": show(&historypb.History{Events: w.history()})}
-	described, err := w.c.DescribeWorkflowExecution(ctx, w.id, "")
+	described, err := w.c.DescribeWorkflow(ctx, w.id, "")
 	require.NoError(w.t, err)
-	out["description"] = show(described)
+	out["description"] = show(described.RawResponse)
 	for _, q := range append(queries, "__temporal_workflow_metadata", "__stack_trace") {
 		answer, err := w.c.WorkflowService().QueryWorkflow(ctx, &workflowservice.QueryWorkflowRequest{Namespace: "default",
 			Execution: &commonpb.WorkflowExecution{WorkflowId: w.id}, Query: &querypb.WorkflowQuery{QueryType: q}})

@@ -225,11 +225,11 @@ func (m *team) settle() (status enumspb.WorkflowExecutionStatus) {
 	m.t.Helper()
 	told := map[string]bool{}
 	require.Eventually(m.t, func() bool {
-		d, err := m.c.DescribeWorkflowExecution(context.Background(), m.id, "")
+		d, err := m.c.DescribeWorkflow(context.Background(), m.id, "")
 		if err != nil {
 			return false
 		}
-		if status = d.GetWorkflowExecutionInfo().GetStatus(); status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		if status = d.Status; status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			return true
 		}
 		// Answers that are under way are in, or noted as unreadable.
