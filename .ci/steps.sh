@@ -194,8 +194,8 @@ step_readme() {
   GIT_CONFIG_GLOBAL=$tmp/gitconfig git clone -q "$root" "$clone"
   bash .ci/blocks <"$clone/README.md" >"$tmp/readme.sh"
   grep -q '^# block ' "$tmp/readme.sh" || { echo "error: no block of README.md is marked <!-- ci:run -->" >&2; return 1; }
-  # What the demo leaves goes with the clone.
-  (cd "$clone" && XDG_STATE_HOME=$tmp/state bash -euo pipefail "$tmp/readme.sh")
+  # What the demo leaves goes with the clone. A newcomer has no CI, and not what stock gives: those tests are skipped.
+  (cd "$clone" && XDG_STATE_HOME=$tmp/state env -u CI bash -euo pipefail "$tmp/readme.sh")
   [[ -z $(git -C "$clone" status --porcelain) ]] || { git -C "$clone" status --short; echo "error: the README's commands left files behind" >&2; return 1; }
 }
 
