@@ -115,6 +115,9 @@ type Ignored struct {
 // List is the answer of the approvals query.
 type List struct {
 	Pending []Approval `json:"pending"`
-	Closed  []Closed   `json:"closed"`
-	Ignored []Ignored  `json:"ignored"`
+	// More counts pending questions that are left out because the list would be too large; they are listed when others
+	// have been answered.
+	More    int       `json:"more,omitempty"`
+	Closed  []Closed  `json:"closed"`
+	Ignored []Ignored `json:"ignored"`
 }

@@ -26,7 +26,8 @@ type board struct {
 	// named says that agent and root were written.
 	named  bool
 	status protocol.RunStatus
-	shown  []string
+	// shown are the keys of the questions that are shown, memo those of them that are in the memo.
+	shown, memo []string
 	// active counts branches of the run that do not wait for an answer.
 	active int
 	agent  string
@@ -89,6 +90,9 @@ type signs struct {
 	questions   []protocol.MemoQuestion
 }
 
+// mostInMemo bounds the questions in the memo: with each answer to one of them it is written anew.
+const mostInMemo = 10
+
 func signsOf(l *approval.Ledger, status protocol.RunStatus) signs {
 	s := signs{questions: []protocol.MemoQuestion{}}
 	if status != protocol.StatusWaiting {
@@ -96,13 +100,12 @@ func signsOf(l *approval.Ledger, status protocol.RunStatus) signs {
 	}
 	// A larger value is refused by the server, for ever.
 	room := 1 << 10
-	const most = 50
 	for _, q := range l.Pending() {
 		s.keys = append(s.keys, q.Key)
 		if !slices.Contains(s.tools, q.Tool) && len(q.Tool) <= room {
 			s.tools, room = append(s.tools, q.Tool), room-len(q.Tool)
 		}
-		if len(s.questions) < most {
+		if len(s.questions) < mostInMemo {
 			s.questions = append(s.questions, protocol.MemoQuestion{Key: q.Key, Tool: q.Tool, Reason: short(q.Why, 200)})
 		}
 	}
@@ -140,12 +143,21 @@ func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.R
 			workflow.GetLogger(ctx).Warn("assent: search attributes not written", "error", err)
 		}
 	}
-	if len(s.keys) > 0 || len(b.shown) > 0 {
-		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: memo{s.questions, new(bool)}}); err != nil {
-			workflow.GetLogger(ctx).Warn("assent: memo not written", "error", err)
-		}
-	}
+	b.remember(ctx, l, status, s)
 	b.status, b.shown = status, s.keys
+}
+
+// remember writes the memo if it would change. While very many questions are open it stays as it is when the run goes on
+// for a moment: the first of them wait anyway.
+func (b *board) remember(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus, s signs) {
+	first := s.keys[:min(len(s.keys), mostInMemo)]
+	if slices.Equal(first, b.memo) || status == protocol.StatusRunning && len(l.Keys()) > mostInMemo {
+		return
+	}
+	if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: memo{s.questions, new(bool)}}); err != nil {
+		workflow.GetLogger(ctx).Warn("assent: memo not written", "error", err)
+	}
+	b.memo = first
 }
 
 // details rewrites the Markdown that the Temporal UI shows on the workflow's page.

@@ -64,7 +64,8 @@ func shorten(r tool.Result) tool.Result {
 // people blind to everything that waits.
 const mostList = 1 << 20
 
-// fitList drops what is old, what explains, and at last the arguments of questions, and says so.
+// fitList drops what is old, what explains, then the arguments of questions, and at last the youngest questions, and says
+// so.
 func fitList(l approval.List) approval.List {
 	const recent = 20
 	if weight(l) <= mostList {
@@ -72,14 +73,18 @@ func fitList(l approval.List) approval.List {
 	}
 	l.Closed = l.Closed[max(0, len(l.Closed)-recent):]
 	l.Ignored = l.Ignored[max(0, len(l.Ignored)-recent):]
-	total := 0
+	total, inputs := 0, 0
 	for i := range l.Pending {
 		q := &l.Pending[i]
 		q.Rule, q.Segments, q.Why = nil, nil, short(q.Why, 200)
 		n := weight(q.Input)
-		if total += n; total > mostList/2 {
-			total -= n
+		if inputs += n; inputs > mostList/2 {
+			inputs -= n
 			q.Input = json.RawMessage(fmt.Sprintf(`"the arguments have %d bytes; answer other questions first to see them"`, len(q.Input)))
+		}
+		if total += weight(q); total > mostList+mostList/2 {
+			l.Pending, l.More = l.Pending[:i], len(l.Pending)-i
+			break
 		}
 	}
 	return l

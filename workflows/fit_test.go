@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -48,6 +49,19 @@ func TestFitLeavesValues(t *testing.T) {
 	for _, r := range results {
 		require.Equal(t, value, r.Result.Value)
 	}
+}
+
+// Of more questions than a query can list the oldest are, and it says how many more there are.
+func TestFitListOfTooMany(t *testing.T) {
+	var l approval.List
+	for i := range 10_000 {
+		l.Pending = append(l.Pending, approval.Approval{Key: fmt.Sprintf("pay-%08x", i), Input: json.RawMessage(`{"n":1}`), Why: strings.Repeat("w", 4<<10)})
+	}
+	got := fitList(l)
+	require.Less(t, weight(got), 2<<20)
+	require.Greater(t, len(got.Pending), 1000)
+	require.Equal(t, 10_000, len(got.Pending)+got.More)
+	require.Equal(t, "pay-00000000", got.Pending[0].Key)
 }
 
 // Whatever waits, the query can be answered and names every question.

@@ -71,6 +71,8 @@ type gate struct {
 	// early holds answers to questions whose calls do not wait yet, because later calls are still being judged.
 	early map[string]answer
 	board board
+	// places bounds the local activities that run at once, other than those of one turn.
+	places workflow.Semaphore
 	// inbox holds answers that came after an encrypted one, which a coroutine has to read; spawn starts that.
 	inbox []*commonpb.Payloads
 	spawn func(workflow.Context, string, func(workflow.Context)) workflow.Context
@@ -104,6 +106,21 @@ func newGate(cfg *Config, own bool) *gate {
 		}
 	}
 	return g
+}
+
+// mostAtOnce bounds the local activities of a run: with each that ends the SDK wakes every coroutine.
+const mostAtOnce = 32
+
+// place waits for a place to run a local activity, and returns what gives it back.
+func (g *gate) place(ctx workflow.Context) (leave func()) {
+	if g.places == nil {
+		g.places = workflow.NewSemaphore(ctx, mostAtOnce)
+	}
+	if g.places.Acquire(ctx, 1) != nil {
+		// The run was cancelled; what is left to do is done without a place.
+		return func() {}
+	}
+	return func() { g.places.Release(1) }
 }
 
 // registered reports whether name was registered before, and remembers it.

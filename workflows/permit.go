@@ -302,6 +302,7 @@ func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approva
 // admit asks the worker whether an answer takes effect.
 func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, r approval.Resolution) protocol.AdmitResponse {
 	_, final := finalInput(req, d)
+	defer g.place(ctx)()
 	var resp protocol.AdmitResponse
 	err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit,
 		protocol.AdmitRequest{Question: q, Resolution: r, Decide: req, Final: final}), &resp)
