@@ -26,13 +26,19 @@ func AssentDecide(ctx context.Context, req protocol.DecideRequest) (protocol.Dec
 	return e.decide(ctx, req, false)
 }
 
-// AssentDecideSlow is the same decision in a normal activity, for chains whose hooks wait for other systems.
+// AssentDecideSlow is the same decision in a normal activity, for chains whose hooks wait for other systems. Hooks have
+// no effects, so one that was cut short because its worker stops is asked again elsewhere; it is no reason to deny.
 func AssentDecideSlow(ctx context.Context, req protocol.DecideRequest) (protocol.DecideResponse, error) {
 	e, err := engineFrom(ctx)
 	if err != nil {
 		return protocol.DecideResponse{}, err
 	}
-	return e.decide(ctx, req, true)
+	defer heartbeats(ctx)()
+	resp, err := e.decide(ctx, req, true)
+	if err == nil && resp.Decision.Failed && stopping(ctx) {
+		return protocol.DecideResponse{}, errWorkerStopped
+	}
+	return resp, err
 }
 
 func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bool) (protocol.DecideResponse, error) {

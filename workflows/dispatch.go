@@ -109,6 +109,8 @@ func (g *gate) toolContext(ctx workflow.Context, p *permit, id, queue string) wo
 	if queue != "" {
 		o.ScheduleToStartTimeout = hostPatience
 	}
+	// A later try looks for another worker, and would else go to the one that asks for it, at once.
+	o.DisableEagerExecution = id != p.callID
 	return workflow.WithValue(workflow.WithActivityOptions(ctx, o), permitKey{}, p)
 }
 

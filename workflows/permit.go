@@ -69,26 +69,34 @@ func (g *gate) local(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// decided waits for a decision. Slow hooks run in a normal activity; a worker whose tool drifted is asked again
-// until another one serves the frozen contract or patience ends.
+// decided waits for a decision. Slow hooks run in a normal activity; where the tool has drifted, any worker of the queue
+// is asked, and not only the one that has this run in its cache, until one serves the frozen contract or patience ends.
 func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
 	wait := g.patience()
 	for {
 		resp := g.read(ctx, f, req)
 		if resp.Slow {
-			slow := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-				// Not where the call goes: its workers need not know of us.
-				TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
-				StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-				Summary: label(req.Tool.Name) + " · decide",
-			})
-			resp = g.read(ctx, workflow.ExecuteActivity(slow, protocol.ActivityDecideSlow, req), req)
+			resp = g.read(ctx, g.judgeSlowly(ctx, req, false), req)
 		}
 		if resp.Drift == "" || !wait.left(ctx) || workflow.Sleep(ctx, driftPause) != nil {
 			return resp
 		}
-		f = g.judge(ctx, req)
+		f = g.judgeSlowly(ctx, req, true)
 	}
+}
+
+// judgeSlowly starts the recorded decision on a call in a normal activity. anywhere keeps the worker that asks for it
+// from taking it at once.
+func (g *gate) judgeSlowly(ctx workflow.Context, req protocol.DecideRequest, anywhere bool) workflow.Future {
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		// Not where the call goes: its workers need not know of us.
+		TaskQueue: workflow.GetInfo(ctx).TaskQueueName, DisableEagerExecution: anywhere,
+		StartToCloseTimeout: time.Minute, HeartbeatTimeout: heartbeat,
+		// A worker that was lost meanwhile has decided nothing.
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 10,
+			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
+		Summary: label(req.Tool.Name) + " · decide",
+	}), protocol.ActivityDecideSlow, req)
 }
 
 func (g *gate) read(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {

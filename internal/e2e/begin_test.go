@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,6 +138,34 @@ func TestACallThatIsEndedByHand(t *testing.T) {
 			res := w.result()
 			require.Equal(t, protocol.OK, res.Status, res.Error)
 			require.Equal(t, []string{c.code}, w.codes(res))
+		})
+	}
+}
+
+// A decision that is lost with its worker, or cut short because the worker stops, is made by the next one. It denies
+// nothing.
+func TestADecisionThatIsLostIsMadeAgain(t *testing.T) {
+	for name, stop := range map[string]func(*process, testing.TB){"killed": (*process).kill, "stopped": (*process).term} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := setup{Keys: true, Build: &build{Ponder: true}, Script: `
+turns:
+  - calls: [{tool: mark, args: {text: a}}]
+  - say: done
+`}
+			address := devservertest.Server(t).Address()
+			p := w.spawn(s, address)
+			run := w.start(protocol.AgentInput{}).GetRunID()
+			require.Eventually(t, func() bool { _, err := os.Stat(w.effects + ".asked"); return err == nil }, patience, tick)
+			stop(p, t)
+			require.NoError(t, appendLine(w.effects+".go", "go"))
+			w.spawn(s, address)
+			res := w.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			require.Equal(t, []string{"OK"}, w.codes(res))
+			require.Len(t, w.written(run), 1)
+			w.sound()
 		})
 	}
 }

@@ -50,6 +50,8 @@ type build struct {
 	Patience time.Duration `json:"patience,omitempty"`
 	// Busy is a script that agents may name, beside the one of the setup.
 	Busy string `json:"busy,omitempty"`
+	// Ponder adds a slow hook that has no opinion, and waits for the file with .go at the end of its name to say so.
+	Ponder bool `json:"ponder,omitempty"`
 	// Slow bounds how long an effect takes, before and after it is written.
 	Slow time.Duration `json:"slow,omitempty"`
 	// Deployment and ID make the worker a version of a Worker Deployment; Auto lets its runs move on.
@@ -80,12 +82,34 @@ func (b *build) apply(cfg *worker.Config, p *config.Profile, effects string) err
 	if b.Extra {
 		defs = append(defs, b.effect("extra", "Is new.", effects, tool.Write))
 	}
+	if b.Ponder {
+		cfg.Permissions.Hooks = append(cfg.Permissions.Hooks, ponder(effects))
+	}
 	for _, d := range defs {
 		p.Tools = append(p.Tools, d.Name())
 	}
 	cfg.Tools, cfg.Patience = append(cfg.Tools, defs...), b.Patience
 	p.Permissions.Ask = append(p.Permissions.Ask, permission.Rule{Tool: permission.Many("send", "drop", "shove"), Reason: b.Reason})
 	return nil
+}
+
+// ponder notes that it was asked, in the file with .asked at the end of its name.
+func ponder(effects string) permission.Hook {
+	return permission.Hook{Name: "ponder", Slow: true, Judge: func(ctx context.Context, _ permission.Call) (permission.Answer, error) {
+		if err := appendLine(effects+".asked", "asked"); err != nil {
+			return permission.Answer{}, err
+		}
+		for {
+			if _, err := os.Stat(effects + ".go"); err == nil {
+				return permission.Answer{}, nil
+			}
+			select {
+			case <-ctx.Done():
+				return permission.Answer{}, ctx.Err()
+			case <-time.After(tick):
+			}
+		}
+	}}
 }
 
 // effect is a tool whose effect is a line in a file: its run, its call, its name, its text and its idempotency key.

@@ -296,3 +296,34 @@ func bothWays(t *testing.T, kill bool) {
 		})
 	}
 }
+
+// While both builds serve a queue, an agent whose run is in the wrong one's cache still finds the worker that has its
+// contract.
+func TestADriftedCallFindsTheOtherBuild(t *testing.T) {
+	t.Parallel()
+	address := devservertest.Server(t).Address()
+	f := newFleet(t)
+	one, two := firstBuild(), secondBuild()
+	one.Build.Patience, two.Build.Patience = 10*time.Minute, 10*time.Minute
+	one.Script = `
+turns:
+  - calls: [{tool: send, args: {text: a}}]
+  - calls: [{tool: shift, args: {text: b}}]
+  - say: done
+`
+	two.Script = one.Script
+	first := f.spawn(one, address)
+	a := f.launch(protocol.AgentInput{}).asked()
+	f.spawn(two, address)
+	first.term(t)
+	a.answer(a.asks()[0].Key, approval.Allow)
+	require.Eventually(t, func() bool {
+		d := a.witness().decided[callID(2, 1)]
+		return len(d) == 1 && d[0].Drift != ""
+	}, patience, 10*tick)
+	f.spawn(one, address)
+	require.Eventually(t, func() bool { _, over, err := a.length(); return err == nil && over }, 5*patience, 10*tick)
+	res := a.result()
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, map[tool.Code]int{tool.OK: 2}, a.honest(res, a.runID, "shift"))
+}

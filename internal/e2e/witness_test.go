@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -51,26 +52,39 @@ type witness struct {
 func (w *world) witness() witness {
 	w.t.Helper()
 	out := witness{history: w.history(), decided: map[string][]protocol.DecideResponse{}, admitted: map[string][]protocol.AdmitResponse{}}
+	slow := map[int64]bool{}
 	for _, e := range out.history {
+		if e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == protocol.ActivityDecideSlow {
+			slow[e.EventId] = true
+		}
+		if a := e.GetActivityTaskCompletedEventAttributes(); slow[a.GetScheduledEventId()] {
+			out.note(w.t, protocol.ActivityDecideSlow, a.Result.Payloads[0].Data)
+		}
 		a := e.GetMarkerRecordedEventAttributes()
 		if a == nil || len(a.GetDetails()["result"].GetPayloads()) == 0 {
 			continue
 		}
 		var of struct{ ActivityType string }
 		require.NoError(w.t, json.Unmarshal(a.Details["data"].Payloads[0].Data, &of))
-		result := a.Details["result"].Payloads[0].Data
-		switch of.ActivityType {
-		case protocol.ActivityDecide:
-			var d protocol.DecideResponse
-			require.NoError(w.t, json.Unmarshal(result, &d))
-			out.decided[d.CallID] = append(out.decided[d.CallID], d)
-		case protocol.ActivityAdmit:
-			var d protocol.AdmitResponse
-			require.NoError(w.t, json.Unmarshal(result, &d))
-			out.admitted[d.Key] = append(out.admitted[d.Key], d)
-		}
+		out.note(w.t, of.ActivityType, a.Details["result"].Payloads[0].Data)
 	}
 	return out
+}
+
+// note keeps one recorded decision or admission.
+func (v witness) note(t testing.TB, activityType string, result []byte) {
+	switch activityType {
+	case protocol.ActivityDecide, protocol.ActivityDecideSlow:
+		var d protocol.DecideResponse
+		require.NoError(t, json.Unmarshal(result, &d))
+		if !d.Slow {
+			v.decided[d.CallID] = append(v.decided[d.CallID], d)
+		}
+	case protocol.ActivityAdmit:
+		var d protocol.AdmitResponse
+		require.NoError(t, json.Unmarshal(result, &d))
+		v.admitted[d.Key] = append(v.admitted[d.Key], d)
+	}
 }
 
 // timeouts counts the workflow tasks and activities that were lost with a worker.
