@@ -31,8 +31,8 @@ func TestQueuesThatNobodyPolls(t *testing.T) {
 	m.begin("Elsewhere", queue, order{Service: "api"})
 	m.allow(m.pending(1)[0].Key)
 	require.Eventually(t, func() bool {
-		d, err := m.c.DescribeWorkflowExecution(context.Background(), m.id, "")
-		return err == nil && len(d.GetPendingActivities()) == 1
+		d, err := m.c.DescribeWorkflow(context.Background(), m.id, "")
+		return err == nil && len(d.RawResponse.GetPendingActivities()) == 1
 	}, patience, tick)
 	agent := newWorld(t)
 	agent.queue = queue

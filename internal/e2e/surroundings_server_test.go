@@ -28,6 +28,32 @@ func outage() time.Duration {
 	return 0
 }
 
+// teamAt is a team on a server of its own, with an activity that goes on when it is told to.
+func teamAt(t *testing.T, address, name string, goOn <-chan struct{}) *team {
+	m := newTeam(t)
+	m.id += "-" + name
+	m.queue, m.client.HostPort = m.id, address
+	if name == "acts" {
+		m.guard.Tools = map[string]tool.Options{"Build": {Risk: tool.Read}}
+	}
+	m.register = func(wk sdkworker.Worker) {
+		wk.RegisterWorkflowWithOptions(slowly, workflowNamed("Builds"))
+		wk.RegisterActivityWithOptions(func(ctx context.Context, o order) (string, error) {
+			if err := appendLine(m.effects, "build "+o.Service); err != nil {
+				return "", err
+			}
+			select {
+			case <-goOn:
+				return "built " + o.Service, nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}, activity.RegisterOptions{Name: "Build"})
+	}
+	m.work()
+	return m
+}
+
 // The server is killed and comes back while one agent and one guarded workflow wait for an answer, a tool runs, and a
 // guarded activity runs. All go on, with the workers that were there before; every effect happened once.
 func TestServerGoesAwayAndComesBack(t *testing.T) {
@@ -54,30 +80,8 @@ turns:
   - calls: [{tool: note, args: {text: after}}]
   - say: done
 `})
-	waits, acts := newTeam(t), newTeam(t)
-	acts.guard.Tools = map[string]tool.Options{"Build": {Risk: tool.Read}}
 	goOn := make(chan struct{})
-	for _, m := range []*team{waits, acts} {
-		m.client.HostPort = server.Address()
-		m.register = func(wk sdkworker.Worker) {
-			wk.RegisterWorkflowWithOptions(slowly, workflowNamed("Builds"))
-			wk.RegisterActivityWithOptions(func(ctx context.Context, o order) (string, error) {
-				if err := appendLine(m.effects, "build "+o.Service); err != nil {
-					return "", err
-				}
-				select {
-				case <-goOn:
-					return "built " + o.Service, nil
-				case <-ctx.Done():
-					return "", ctx.Err()
-				}
-			}, activity.RegisterOptions{Name: "Build"})
-		}
-	}
-	waits.id, acts.id = waits.id+"-waits", acts.id+"-acts"
-	waits.queue, acts.queue = waits.id, acts.id
-	waits.work()
-	acts.work()
+	waits, acts := teamAt(t, server.Address(), "waits", goOn), teamAt(t, server.Address(), "acts", goOn)
 
 	parked.start(protocol.AgentInput{})
 	busy.start(protocol.AgentInput{})

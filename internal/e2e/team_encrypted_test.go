@@ -108,6 +108,17 @@ func vault(ctx workflow.Context, secrets []string) (string, error) {
 	return out, workflow.ExecuteActivity(ctx, "Open", order{Service: "vault", Token: secrets[len(secrets)-1]}).Get(ctx, &out)
 }
 
+// vault adds the workflow with secrets and its activity.
+func (m *team) vault() {
+	m.guard.Tools["Open"] = tool.Options{Risk: tool.Execute}
+	m.register = func(wk sdkworker.Worker) {
+		wk.RegisterWorkflowWithOptions(vault, workflow.RegisterOptions{Name: "Vault"})
+		wk.RegisterActivityWithOptions(func(_ context.Context, o order) (string, error) {
+			return secretResult, appendLine(m.effects, o.Token)
+		}, activity.RegisterOptions{Name: "Open"})
+	}
+}
+
 // A team's encryption: a guarded workflow that is asked, answered by every way there is, refused at last, and whose
 // failure says so. Nobody without the key sees any of it, and an answer of somebody without the key arrives.
 func TestGuardedWorkflowUnderTheirEncryption(t *testing.T) {
@@ -132,13 +143,7 @@ func TestGuardedWorkflowUnderTheirEncryption(t *testing.T) {
 			s := newSealer()
 			set(m, s)
 			m.client.DataConverter = s.converter()
-			m.guard.Tools["Open"] = tool.Options{Risk: tool.Execute}
-			m.register = func(wk sdkworker.Worker) {
-				wk.RegisterWorkflowWithOptions(vault, workflow.RegisterOptions{Name: "Vault"})
-				wk.RegisterActivityWithOptions(func(_ context.Context, o order) (string, error) {
-					return secretResult, appendLine(m.effects, o.Token)
-				}, activity.RegisterOptions{Name: "Open"})
-			}
+			m.vault()
 			m.work()
 			run := m.begin("Vault", []string{secretArgument + "1", secretArgument + "2", secretArgument + "3", secretArgument + "4", secretArgument + "5"})
 			out := m.outsider()

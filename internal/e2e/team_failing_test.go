@@ -268,7 +268,7 @@ turns:
 	w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: newSealer().converter(), Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(w.c.Close)
-	s.fail.set(func(_ string, n int64, _ *commonpb.Payload) bool { return n%7 == 0 && n < 60 })
+	s.fail.set(func(_ string, n int64, _ *commonpb.Payload) bool { return n%7 == 0 && n < 30 })
 	w.start(protocol.AgentInput{})
 	res := w.result()
 	require.Equal(t, protocol.OK, res.Status, res.Error)
