@@ -126,6 +126,7 @@ func TestEngineThatGuards(t *testing.T) {
 
 // Two workers of one process, each with an engine of its own, share a queue: whichever takes a task, the agent goes on.
 func TestTwoEnginesInOneProcess(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := askingWith(`
 turns:

@@ -24,6 +24,7 @@ func elsewhere(ctx workflow.Context, queue string, o order) (string, error) {
 // A queue that nobody polls makes work wait, and nothing else: a call that was allowed runs when a worker comes, and so
 // does an agent that was started before there was one.
 func TestQueuesThatNobodyPolls(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.register = func(wk sdkworker.Worker) { wk.RegisterWorkflowWithOptions(elsewhere, workflowNamed("Elsewhere")) }
 	m.work()

@@ -57,6 +57,7 @@ func teamAt(t *testing.T, address, name string, goOn <-chan struct{}) *team {
 // The server is killed and comes back while one agent and one guarded workflow wait for an answer, a tool runs, and a
 // guarded activity runs. All go on, with the workers that were there before; every effect happened once.
 func TestServerGoesAwayAndComesBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	db := filepath.Join(dir, "temporal.db")
 	boot := func(port int) *devserver.Server {

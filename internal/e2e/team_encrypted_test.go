@@ -262,6 +262,7 @@ turns:
 // A converter that writes members in another order, and one argument that is a protobuf message: what is shown is the
 // value, what runs is the value.
 func TestOtherConverters(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.client.DataConverter = otherOrder()
 	m.onClient = true
@@ -305,6 +306,7 @@ func TestOtherConverters(t *testing.T) {
 
 // An agent under a converter with another order of members: digests are of values, so nothing is refused.
 func TestAgentUnderAnotherConverter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plug, done, err := plugin(askingWith(oneAsk), nil, w.effects, w.blobs)
 	require.NoError(t, err)

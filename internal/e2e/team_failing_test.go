@@ -61,6 +61,7 @@ func once(fits func(op string, p *commonpb.Payload) bool) func(string, int64, *c
 
 // Arguments that the codec fails to encode are denied, typed, and stay denied when the codec works again.
 func TestCodecFailsOnArguments(t *testing.T) {
+	t.Parallel()
 	m, fail := ailing(t)
 	fail.set(once(func(op string, p *commonpb.Payload) bool {
 		return op == "encode" && string(p.GetData()) == `{"service":"api"}`
@@ -80,6 +81,7 @@ func TestCodecFailsOnArguments(t *testing.T) {
 // An answer that the codec fails to decode is recorded as ignored, and stays ignored when the codec works again: what
 // was not admitted then is not admitted by a replay.
 func TestCodecFailsOnASignal(t *testing.T) {
+	t.Parallel()
 	m, fail := ailing(t)
 	wk := m.serve()
 	m.begin("Ship", shipping{Orders: []order{{Service: "a"}, {Service: "b"}}, Parallel: true})
@@ -141,6 +143,7 @@ func TestEncryptedAndPlainAnswersKeepTheirOrder(t *testing.T) {
 
 // An update that the codec fails to decode is refused at once, by the SDK; nothing changes and nothing is in history.
 func TestCodecFailsOnAnUpdate(t *testing.T) {
+	t.Parallel()
 	m, fail := ailing(t)
 	wk := m.serve()
 	m.ship(order{Service: "api"})
@@ -158,6 +161,7 @@ func TestCodecFailsOnAnUpdate(t *testing.T) {
 
 // A memo that the codec fails to encode is not written: the SDK would write it in plain text.
 func TestCodecFailsOnTheMemo(t *testing.T) {
+	t.Parallel()
 	m, fail := ailing(t)
 	fail.set(func(op string, _ int64, p *commonpb.Payload) bool {
 		return op == "encode" && strings.HasPrefix(string(p.GetData()), `[{"key":`)
@@ -248,6 +252,7 @@ func (m *team) settle() (status enumspb.WorkflowExecutionStatus) {
 
 // An agent whose worker's key service fails now and then goes on, and the model is told of no effect that did not happen.
 func TestAgentWhileTheCodecFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := newSealer()
 	s.fail = &failing{retry: true}

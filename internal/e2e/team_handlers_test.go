@@ -69,6 +69,7 @@ func (w *world) details() string {
 // A workflow with a signal approval, an update resolve and a query approvals of its own keeps all three beside a guarded
 // activity, and its own words in the details.
 func TestTheirOwnHandlersGoOn(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.register = func(wk sdkworker.Worker) {
 		wk.RegisterWorkflowWithOptions(desk, workflow.RegisterOptions{Name: "Desk"})

@@ -147,6 +147,7 @@ func TestWhatTheirInterceptorsMakeOfACallIsJudged(t *testing.T) {
 // An interceptor that only the client has stands between the guard and the server when the guard is on the worker
 // alone. Then it is said, once, and nothing breaks.
 func TestTheirClientInterceptorBehindTheGuard(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.client.Interceptors = []interceptor.ClientInterceptor{&meddler{header: "trace",
 		wrap: func(f workflow.Future) workflow.Future { return &tracedFuture{f} }}}
@@ -178,6 +179,7 @@ func TestAGuardedWorkflowIsJudgedByWhatItGets(t *testing.T) {
 
 // Headers of a tracing interceptor arrive beside the grant, and a future that it wraps is what the workflow gets.
 func TestTheirHeadersAndFutures(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	wrapped := 0
 	m.worker.Interceptors = []interceptor.WorkerInterceptor{&meddler{header: "trace", wrap: func(f workflow.Future) workflow.Future {
@@ -273,6 +275,7 @@ func (tenantPropagator) ExtractToWorkflow(ctx workflow.Context, r workflow.Heade
 
 // What the team's context propagators carry reaches the guarded activity, days after it was called.
 func TestTheirContextPropagators(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.client.ContextPropagators = []workflow.ContextPropagator{tenantPropagator{}}
 	m.register = func(wk sdkworker.Worker) {
@@ -300,6 +303,7 @@ func TestTheirContextPropagators(t *testing.T) {
 
 // A guarded activity in a session runs on the session's worker, asked or not.
 func TestGuardedActivityInASession(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.worker.EnableSessionWorker = true
 	m.register = func(wk sdkworker.Worker) {
@@ -332,6 +336,7 @@ func TestGuardedActivityInASession(t *testing.T) {
 
 // A worker that fails workflows on a panic has no reason to: nothing of ours panics, whatever is sent.
 func TestTheirPanicPolicyFailWorkflow(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.worker.WorkflowPanicPolicy = sdkworker.FailWorkflow
 	m.work()
@@ -350,6 +355,7 @@ func TestTheirPanicPolicyFailWorkflow(t *testing.T) {
 
 // A worker that does almost nothing at once still gets there: no decision waits for a place that its own call holds.
 func TestSmallSlots(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	m.worker.MaxConcurrentLocalActivityExecutionSize = 1
 	m.worker.MaxConcurrentActivityExecutionSize = 1

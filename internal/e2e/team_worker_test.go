@@ -90,6 +90,7 @@ func TestAToolRunsWithWhatWasApproved(t *testing.T) {
 
 // Agents on a worker that does one thing at a time, and that fails workflows on a panic, end as on any other.
 func TestAgentsOnASmallWorker(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p, done, err := plugin(askingWith(`
 turns:
