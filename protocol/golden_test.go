@@ -47,6 +47,7 @@ var payloads = map[string]any{
 	"admit_response":    protocol.AdmitResponse{},
 	"observe_request":   protocol.ObserveRequest{},
 	"receive_request":   protocol.ReceiveRequest{},
+	"carry":             protocol.Carry{},
 	"tool_call":         tool.Call{},
 	"tool_result":       tool.Result{},
 	"grant":             protocol.Grant{},
@@ -132,6 +133,13 @@ func fill(t *testing.T, v reflect.Value, name string, depth int) {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem(), name, depth+1)
+	case reflect.Map:
+		m := reflect.MakeMap(v.Type())
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, key, name, depth+1)
+		fill(t, value, name, depth+1)
+		m.SetMapIndex(key, value)
+		v.Set(m)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(t, v.Index(0), name, depth+1)

@@ -97,3 +97,6 @@ const (
 
 // ChangeGate is the GetVersion change id of the gate in workflows that are not agents.
 const ChangeGate = "assent"
+
+// ChangeGuard starts the GetVersion change id of each activity type, workflow type or operation that is guarded.
+const ChangeGuard = ChangeGate + "/"

@@ -66,6 +66,7 @@ type GuardConfig struct {
 	Elsewhere  []string
 	Enforce    activities.Enforce
 	Drain      bool
+	Draining   []string
 
 	Permissions permission.Layer
 	Pipeline    *pipeline.Pipeline
@@ -104,7 +105,7 @@ func New(cfg Config) (*Plugin, error) {
 	p := &Plugin{
 		name: "assent", agents: true, dynamic: cfg.Dynamic, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
 		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
-		guards: guards, registered: map[string]*registered{},
+		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
 			Guarded: guards.activities, Enforce: guards.enforce,
 			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets,
@@ -118,7 +119,7 @@ func New(cfg Config) (*Plugin, error) {
 // NewGuard returns the gate alone as a Plugin, or a *fault.ConfigError.
 func NewGuard(cfg GuardConfig) (*Plugin, error) {
 	guarded := Guarded{Tools: cfg.Tools, Workflows: cfg.Workflows, Operations: cfg.Operations, Elsewhere: cfg.Elsewhere,
-		Enforce: cfg.Enforce, Drain: cfg.Drain}
+		Enforce: cfg.Enforce, Drain: cfg.Drain, Draining: cfg.Draining}
 	if guarded.empty() {
 		return nil, fault.Configf("Tools", "a guard without activity types, workflow types or operations guards nothing")
 	}
@@ -132,7 +133,7 @@ func NewGuard(cfg GuardConfig) (*Plugin, error) {
 	}
 	p := &Plugin{
 		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
-		guards: guards, registered: map[string]*registered{},
+		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Guarded: guards.activities,
 			Enforce: guards.enforce, HookTimeout: cfg.HookTimeout, Blobs: noBlobs{}, Log: cfg.Log},
 	}

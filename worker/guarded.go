@@ -40,6 +40,8 @@ type Guarded struct {
 	// Drain gates no new run, and finishes those that are gated. Deploy it first, before the guard, and last, before
 	// the worker loses the guard.
 	Drain bool
+	// Draining does the same for names of Tools, Workflows or Operations that are to be guarded no more.
+	Draining []string
 }
 
 // guards are checked Guarded: facts by the name that the SDK uses.
@@ -48,12 +50,13 @@ type guards struct {
 	elsewhere                         []string
 	enforce                           activities.Enforce
 	drain                             bool
+	draining                          []string
 }
 
 func (g Guarded) empty() bool { return len(g.Tools)+len(g.Workflows)+len(g.Operations) == 0 }
 
 func (g Guarded) check() (guards, error) {
-	out := guards{elsewhere: g.Elsewhere, enforce: g.Enforce, drain: g.Drain}
+	out := guards{elsewhere: g.Elsewhere, enforce: g.Enforce, drain: g.Drain, draining: g.Draining}
 	if out.enforce == "" {
 		out.enforce = activities.Log
 	}
@@ -68,6 +71,11 @@ func (g Guarded) check() (guards, error) {
 	}
 	if out.operations, err = facts("Operations", g.Operations, names); err != nil {
 		return out, err
+	}
+	for _, name := range g.Draining {
+		if names[ToolName(name)] == "" {
+			return out, fault.Configf("Draining", "%q is not guarded", name)
+		}
 	}
 	for _, name := range g.Elsewhere {
 		if _, ok := g.Tools[name]; !ok {
@@ -215,9 +223,10 @@ func (p *Plugin) present(key string) error {
 
 // drainVersions keeps new runs out of the gate, by the SDK's own way to roll out a version; every other change keeps the
 // team's preference.
-func drainVersions(then worker.PreferredVersionProvider) worker.PreferredVersionProvider {
+func (g guards) drainVersions(then worker.PreferredVersionProvider) worker.PreferredVersionProvider {
 	return func(in worker.PreferredVersionProviderInput) *worker.VersionPreference {
-		if in.ChangeID == protocol.ChangeGate {
+		name, one := strings.CutPrefix(in.ChangeID, protocol.ChangeGuard)
+		if in.ChangeID == protocol.ChangeGate && g.drain || one && slices.Contains(g.draining, name) {
 			return &worker.VersionPreference{Version: workflow.DefaultVersion}
 		}
 		if then == nil {

@@ -55,6 +55,7 @@ func TestGuardedRefuses(t *testing.T) {
 		"one name for two": {worker.GuardConfig{Tools: map[string]tool.Options{"a.b": {}, "a/b": {}}}, `Tools.a/b: rules know it as "a_b", like Tools.a.b`},
 		"two kinds":        {worker.GuardConfig{Tools: one("Refund"), Workflows: one("Refund")}, `rules know it as "Refund", like Tools.Refund`},
 		"nowhere":          {worker.GuardConfig{Tools: one("pay"), Elsewhere: []string{"pya"}}, `Elsewhere: "pya" is not among Tools; one of pay`},
+		"draining":         {worker.GuardConfig{Tools: one("pay"), Draining: []string{"pya"}}, `Draining: "pya" is not guarded`},
 		"timeout":          {worker.GuardConfig{Tools: map[string]tool.Options{"x": {Timeout: 1}}}, "Tools.x: it keeps the timeouts"},
 		"executor":         {worker.GuardConfig{Operations: map[string]tool.Options{"a/x": {Executor: "y"}}}, "runs where it is"},
 		"risk":             {worker.GuardConfig{Workflows: map[string]tool.Options{"x": {Risk: "r"}}}, `Workflows.x: unknown risk "r"`},
@@ -139,6 +140,7 @@ func TestDrain(t *testing.T) {
 	}}
 	require.NoError(t, g.ConfigureWorker(context.Background(), sdkworker.PluginConfigureWorkerOptions{TaskQueue: "q", WorkerOptions: &o}))
 	require.Equal(t, workflow.DefaultVersion, o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: protocol.ChangeGate}).Version)
+	require.Equal(t, workflow.Version(7), o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: protocol.ChangeGuard + "pay"}).Version)
 	require.Equal(t, workflow.Version(7), o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: "theirs"}).Version)
 }
 

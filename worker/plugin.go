@@ -58,6 +58,8 @@ type Plugin struct {
 	behind  sync.Once
 	// registered are the activity types of each worker, by its instance.
 	registered map[string]*registered
+	// pins are the workers whose agents are pinned.
+	pins map[string]bool
 }
 
 type (
@@ -204,9 +206,14 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if least := max(p.decideTimeout, 2*time.Second) + time.Second; o.WorkerOptions.WorkerStopTimeout < least {
 		o.WorkerOptions.WorkerStopTimeout = least
 	}
+	if d := o.WorkerOptions.DeploymentOptions; d.UseVersioning && d.DefaultVersioningBehavior == workflow.VersioningBehaviorUnspecified {
+		p.mu.Lock()
+		p.pins[o.WorkerInstanceKey] = true
+		p.mu.Unlock()
+	}
 	p.watch(o)
-	if p.guards.drain {
-		o.WorkerOptions.PreferredVersionProvider = drainVersions(o.WorkerOptions.PreferredVersionProvider)
+	if p.guards.drain || len(p.guards.draining) > 0 {
+		o.WorkerOptions.PreferredVersionProvider = p.guards.drainVersions(o.WorkerOptions.PreferredVersionProvider)
 	}
 	if o.WorkerOptions.StickyScheduleToStartTimeout == 0 {
 		// How long a run waits for a worker that crashed before another one takes it.
@@ -275,7 +282,11 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	if !p.agents {
 		return next(ctx, o)
 	}
-	o.WorkerRegistry.RegisterWorkflowWithOptions(workflows.Agent, agentOptions)
+	agent := agentOptions
+	if p.pinned(o.WorkerInstanceKey) {
+		agent.VersioningBehavior = workflow.VersioningBehaviorPinned
+	}
+	o.WorkerRegistry.RegisterWorkflowWithOptions(workflows.Agent, agent)
 	registerShared(o.WorkerRegistry, parts.engine)
 	p.registerTools(o.WorkerRegistry)
 	if err := p.startHost(parts); err != nil {
@@ -294,6 +305,14 @@ func (p *Plugin) StopWorker(ctx context.Context, o worker.PluginStopWorkerOption
 	if !p.isHost(o.WorkerInstanceKey) {
 		p.stopHost()
 	}
+}
+
+// pinned reports whether agents of a worker are pinned for want of another word: a versioned worker without a default
+// behavior, whose own workflows name theirs, cannot take one without.
+func (p *Plugin) pinned(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pins[key]
 }
 
 func (p *Plugin) isHost(key string) bool {

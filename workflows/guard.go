@@ -14,6 +14,16 @@ import (
 	"github.com/assent-dev/assent/tool"
 )
 
+// guards reports whether a run guards what has a name. It is decided when the run first comes to it, and stays: a run
+// that began before this was guarded, or while it drains, never does.
+func (g *gate) guards(ctx workflow.Context, all map[string]protocol.ToolFacts, name string) (protocol.ToolFacts, bool) {
+	facts, ok := all[name]
+	if !ok || !g.open || g.own {
+		return facts, false
+	}
+	return facts, workflow.GetVersion(ctx, protocol.ChangeGuard+name, workflow.DefaultVersion, 1) >= 1
+}
+
 // guard puts an activity of a workflow that is not an agent through the gate.
 func (g *gate) guard(ctx workflow.Context, facts protocol.ToolFacts, activityType string, args []any,
 	next func(workflow.Context, string, ...any) workflow.Future) workflow.Future {
@@ -79,8 +89,11 @@ func (g *gate) operation(ctx workflow.Context, facts protocol.ToolFacts, name st
 // continues one that has passed goes on.
 func (g *gate) enter(ctx workflow.Context, args []any) error {
 	name := workflow.GetInfo(ctx).WorkflowType.Name
-	facts, guarded := g.cfg.GuardedWorkflows[name]
-	if !guarded || g.own || g.passed {
+	if g.passed {
+		return nil
+	}
+	facts, guarded := g.guards(ctx, g.cfg.GuardedWorkflows, name)
+	if !guarded {
 		return nil
 	}
 	shot, err := g.snapshot(ctx, args)

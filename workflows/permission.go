@@ -131,8 +131,8 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, ar
 		// Two activities of one id would fail the workflow task for ever.
 		return failed(ctx, temporal.NewNonRetryableApplicationError("activity id \""+id+"\" is reserved", protocol.ErrorConfig, nil))
 	}
-	facts, guarded := o.gate.cfg.Guarded[activityType]
-	if !guarded || !o.gate.open {
+	facts, guarded := o.gate.guards(ctx, o.gate.cfg.Guarded, activityType)
+	if !guarded {
 		return o.Next.ExecuteActivity(ctx, activityType, args...)
 	}
 	return o.gate.guard(ctx, facts, activityType, args, o.Next.ExecuteActivity)
@@ -143,8 +143,8 @@ func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, activityType strin
 	if strings.HasPrefix(activityType, protocol.ToolPrefix) {
 		return failed(ctx, ungated(activityType))
 	}
-	facts, guarded := o.gate.cfg.Guarded[activityType]
-	if !guarded || !o.gate.open || o.gate.own {
+	facts, guarded := o.gate.guards(ctx, o.gate.cfg.Guarded, activityType)
+	if !guarded {
 		return o.Next.ExecuteLocalActivity(ctx, activityType, args...)
 	}
 	return o.gate.guardLocal(ctx, facts, activityType, args, o.Next.ExecuteLocalActivity)
@@ -156,7 +156,7 @@ func (o *outbound) ExecuteNexusOperation(ctx workflow.Context, in interceptor.Ex
 		return o.Next.ExecuteNexusOperation(ctx, in)
 	}
 	name := operationName(in)
-	facts, guarded := o.gate.cfg.GuardedOperations[name]
+	facts, guarded := o.gate.guards(ctx, o.gate.cfg.GuardedOperations, name)
 	if !guarded {
 		return o.Next.ExecuteNexusOperation(ctx, in)
 	}

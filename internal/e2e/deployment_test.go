@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
@@ -160,4 +161,18 @@ turns:
 		require.Len(t, res.Artifacts, 1)
 		require.Equal(t, "new.txt", res.Artifacts[0].Files[0].Path)
 	}
+}
+
+// A versioned worker without a default behavior, whose own workflows name theirs, pins agents.
+func TestAVersionedWorkerWithoutADefaultPinsAgents(t *testing.T) {
+	w := newWorld(t)
+	p, done, err := plugin(askingWith(oneAsk), w.c, w.effects, w.blobs)
+	require.NoError(t, err)
+	t.Cleanup(done)
+	o := options(p)
+	o.DeploymentOptions = worker.DeploymentOptions{UseVersioning: true,
+		Version: worker.WorkerDeploymentVersion{DeploymentName: w.queue, BuildID: "1"}}
+	wk := worker.New(w.c, w.queue, o)
+	require.NoError(t, wk.Start())
+	t.Cleanup(wk.Stop)
 }

@@ -451,3 +451,40 @@ func fails(ctx workflow.Context) error {
 	sel.Select(ctx)
 	return err
 }
+
+// A build that guards more, and one on its way to guard less, replay the runs of the one before as they were.
+func TestWhatIsGuardedChangesBetweenBuilds(t *testing.T) {
+	w := newWorld(t)
+	less, more := guardConfig(), guardConfig()
+	more.Tools = map[string]tool.Options{"Deploy": {Risk: tool.Execute}, "Build": {Risk: tool.Execute}}
+	first := w.team(newGuard(t, less))
+	a := w.run("-a", "Staged", "a")
+	w.built("a")
+	first.Stop()
+
+	second := w.team(newGuard(t, more))
+	b := w.run("-b", "Staged", "b")
+	q := w.asked(b.GetID(), 1)[0]
+	require.Equal(t, "Build", q.Tool)
+	w.goOn(a)
+	require.Equal(t, "Deploy", w.asked(a.GetID(), 1)[0].Tool, "what was guarded when it began still is; Build never was")
+	second.Stop()
+
+	// Both are to be guarded no more: what was asked stays so, what a run has not come to yet is free.
+	more.Draining, more.Enforce = []string{"Build", "Deploy"}, activities.Log
+	w.team(newGuard(t, more))
+	w.resolveIn(b.GetID(), q.Key, approval.Allow)
+	w.built("b")
+	w.goOn(b)
+	w.resolveIn(a.GetID(), w.asked(a.GetID(), 1)[0].Key, approval.Allow)
+	for _, run := range []client.WorkflowRun{a, b, w.run("-c", "Release", "c")} {
+		_, err := w.get(run)
+		require.NoError(t, err)
+		for _, e := range w.eventsOf(run) {
+			require.Nil(t, e.GetWorkflowTaskFailedEventAttributes(), "%v", e)
+		}
+	}
+	for _, s := range []string{"a", "b", "c"} {
+		require.Len(t, w.deployed(s), 1)
+	}
+}
