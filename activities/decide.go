@@ -192,10 +192,24 @@ func AssentAdmit(ctx context.Context, req protocol.AdmitRequest) (protocol.Admit
 	if err != nil {
 		return protocol.AdmitResponse{}, err
 	}
-	return e.admit(ctx, req)
+	return e.admit(ctx, req, false)
 }
 
-func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest) (protocol.AdmitResponse, error) {
+// AssentAdmitSlow is the same in a normal activity, for chains whose hooks wait for other systems; see AssentDecideSlow.
+func AssentAdmitSlow(ctx context.Context, req protocol.AdmitRequest) (protocol.AdmitResponse, error) {
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return protocol.AdmitResponse{}, err
+	}
+	defer heartbeats(ctx)()
+	resp, err := e.admit(ctx, req, true)
+	if err == nil && resp.How == approval.Denied && resp.DecidedBy != "" && stopping(ctx) {
+		return protocol.AdmitResponse{}, errWorkerStopped
+	}
+	return resp, err
+}
+
+func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest, slow bool) (protocol.AdmitResponse, error) {
 	q, r := req.Question, req.Resolution
 	resp := protocol.AdmitResponse{Key: q.Key, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, By: cut(r.By, 200),
 		Reason: cut(r.Reason, 2000), How: approval.Denied, Attributes: e.attributesNow(ctx)}
@@ -219,16 +233,20 @@ func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest) (protocol
 	if r.ExpiresAt != nil {
 		resp.Expires = r.ExpiresAt.Unix()
 	}
-	return e.rejudge(ctx, req, resp)
+	return e.rejudge(ctx, req, resp, slow)
 }
 
 // rejudge judges an allowed call again: policy and guards may have changed since the question, and an edit is a
 // call that nobody has judged yet. A deny wins; otherwise exactly what the person saw, or wrote, runs.
-func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp protocol.AdmitResponse) (protocol.AdmitResponse, error) {
+func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp protocol.AdmitResponse, slow bool) (protocol.AdmitResponse, error) {
 	q := req.Question
 	chain, err := e.chain(req.Decide.Subject)
 	if err != nil {
 		resp.DecidedBy, resp.Reason = permission.ByDefault, "the policy cannot be read: "+cut(err.Error(), 500)
+		return resp, nil
+	}
+	if chain.HasSlow() && !slow {
+		resp.Slow = true
 		return resp, nil
 	}
 	info, validate, drift := e.subjectTool(req.Decide.Tool)

@@ -226,6 +226,8 @@ type AdmitResponse struct {
 	PolicyDigest string          `json:"policyDigest,omitempty"`
 	// Expires is the last Unix second at which the call may start; 0 means no bound.
 	Expires int64 `json:"expires,omitempty"`
+	// Slow asks for the same by a normal activity.
+	Slow bool `json:"slow,omitempty"`
 	// Attributes is as in DecideResponse.
 	Attributes *bool `json:"attributes,omitempty"`
 }

@@ -27,6 +27,7 @@ const (
 	ActivityDecide     = "AssentDecide"
 	ActivityDecideSlow = "AssentDecideSlow"
 	ActivityAdmit      = "AssentAdmit"
+	ActivityAdmitSlow  = "AssentAdmitSlow"
 	ActivityAttributes = "AssentAttributes"
 
 	ActivityResolveToolset  = "ResolveToolset"

@@ -331,7 +331,10 @@ func register(r registry, name string, fn any) {
 	r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name, DisableAlreadyRegisteredCheck: true})
 }
 
-func registerSlow(r registry) { register(r, protocol.ActivityDecideSlow, activities.AssentDecideSlow) }
+func registerSlow(r registry) {
+	register(r, protocol.ActivityDecideSlow, activities.AssentDecideSlow)
+	register(r, protocol.ActivityAdmitSlow, activities.AssentAdmitSlow)
+}
 
 // registerShared registers what any worker of the queue can do.
 func registerShared(r registry, e *activities.Engine) {

@@ -73,6 +73,7 @@ func newTeams(t *testing.T, layer permission.Layer, plugins ...pipeline.Plugin) 
 	}, activity.RegisterOptions{Name: "lookup"})
 	b.env.RegisterActivityWithOptions(func(context.Context) (string, error) { return "free", nil }, activity.RegisterOptions{Name: "free"})
 	b.env.RegisterActivityWithOptions(activities.AssentDecideSlow, activity.RegisterOptions{Name: protocol.ActivityDecideSlow})
+	b.env.RegisterActivityWithOptions(activities.AssentAdmitSlow, activity.RegisterOptions{Name: protocol.ActivityAdmitSlow})
 	return b
 }
 

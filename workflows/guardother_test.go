@@ -7,11 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
 
@@ -77,4 +79,22 @@ func TestGuardJudgesBytesByTheirHash(t *testing.T) {
 		return workflow.ExecuteActivity(ctx, "lookup", []byte{0xff, 0x01}, 7).Get(ctx, nil)
 	}))
 	require.Equal(t, []byte{0xff, 0x01}, got)
+}
+
+// A hook that waits for another system is asked again, by a normal activity, when an answer is admitted.
+func TestAnAnswerIsAdmittedSlowlyToo(t *testing.T) {
+	asked := 0
+	slow := permission.Hook{Name: "slow", Slow: true, Judge: func(context.Context, permission.Call) (permission.Answer, error) {
+		asked++
+		return permission.Answer{}, nil
+	}}
+	b := newTeams(t, permission.Layer{Hooks: []permission.Hook{slow}, Ask: askPay.Ask})
+	var ran []string
+	b.env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+		ran = append(ran, info.ActivityType.Name)
+	})
+	b.answer(time.Hour, approval.Resolution{Decision: approval.Allow})
+	require.NoError(t, b.run(pay))
+	require.Equal(t, []string{protocol.ActivityDecideSlow, protocol.ActivityAdmitSlow, "pay"}, ran)
+	require.Equal(t, 2, asked)
 }

@@ -85,9 +85,13 @@ func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.Dec
 	}
 }
 
-// judgeSlowly starts the recorded decision on a call in a normal activity. anywhere keeps the worker that asks for it
-// from taking it at once.
+// judgeSlowly starts the recorded decision on a call in a normal activity.
 func (g *gate) judgeSlowly(ctx workflow.Context, req protocol.DecideRequest, anywhere bool) workflow.Future {
+	return g.slowly(ctx, req, anywhere, " · decide", protocol.ActivityDecideSlow, req)
+}
+
+// slowly starts a normal activity that judges. anywhere keeps the worker that asks for it from taking it at once.
+func (g *gate) slowly(ctx workflow.Context, req protocol.DecideRequest, anywhere bool, what, activityType string, arg any) workflow.Future {
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		// Not where the call goes: its workers need not know of us.
 		TaskQueue: workflow.GetInfo(ctx).TaskQueueName, DisableEagerExecution: anywhere,
@@ -95,8 +99,8 @@ func (g *gate) judgeSlowly(ctx workflow.Context, req protocol.DecideRequest, any
 		// A worker that was lost meanwhile has decided nothing.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 10,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
-		Summary: label(req.Tool.Name) + " · decide",
-	}), protocol.ActivityDecideSlow, req)
+		Summary: label(req.Tool.Name) + what,
+	}), activityType, arg)
 }
 
 func (g *gate) read(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
@@ -312,8 +316,12 @@ func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.Dec
 	_, final := finalInput(req, d)
 	defer g.place(ctx)()
 	var resp protocol.AdmitResponse
-	err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit,
-		protocol.AdmitRequest{Question: q, Resolution: r, Decide: req, Final: final}), &resp)
+	ask := protocol.AdmitRequest{Question: q, Resolution: r, Decide: req, Final: final}
+	err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit, ask), &resp)
+	if err == nil && resp.Slow {
+		resp = protocol.AdmitResponse{}
+		err = recorded(ctx, g.slowly(ctx, req, false, " · admit", protocol.ActivityAdmitSlow, ask), &resp)
+	}
 	if err == nil && resp.Key != q.Key {
 		err = fmt.Errorf("admission is about %q", resp.Key)
 	}

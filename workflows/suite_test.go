@@ -142,6 +142,7 @@ func newBench(t *testing.T, s setup) *bench {
 	reg(protocol.ActivityGenerate, engine.Generate)
 	reg(protocol.ActivityObserve, engine.Observe)
 	reg(protocol.ActivityDecideSlow, activities.AssentDecideSlow)
+	reg(protocol.ActivityAdmitSlow, activities.AssentAdmitSlow)
 	reg(protocol.ActivityResolveRef, engine.ResolveRef)
 	reg(protocol.ActivityAcquireWorktree, engine.AcquireWorktree)
 	reg(protocol.ActivityCollectWorktree, engine.CollectWorktree)

@@ -28,7 +28,7 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 		s.tree = Collected
 	case protocol.ActivityDisposeWorktree:
 		s.tree = Disposed
-	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow:
+	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow, protocol.ActivityAdmitSlow:
 	case protocol.ActivityReceiveResult:
 		if s.received = r.receiving(a); s.received == nil {
 			return
@@ -101,6 +101,8 @@ func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string)
 		if failed == "" && r.decode(result, &d) {
 			r.decision(d)
 		}
+	case s.kind == protocol.ActivityAdmitSlow:
+		r.admitted(result, failed)
 	case s.kind == protocol.ActivityResolveToolset && failed == "":
 		r.ready(result)
 	}

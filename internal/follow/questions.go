@@ -134,6 +134,10 @@ func (r *Reader) admitted(result *commonpb.Payloads, failed string) {
 	if failed != "" || !r.decode(result, &resp) {
 		resp = protocol.AdmitResponse{Key: r.onlyAnswered(), How: approval.Denied, Reason: "the answer could not be admitted: " + failed}
 	}
+	if resp.Slow {
+		// An activity says more.
+		return
+	}
 	q, open := r.open[resp.Key]
 	r.close(approval.Closed{Key: resp.Key, How: resp.How, By: resp.By, Reason: resp.Reason, Via: r.answers[resp.Key].Via})
 	if resp.How == approval.Void && open {
