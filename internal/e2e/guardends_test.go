@@ -108,3 +108,22 @@ func TestCancelledWhileAsked(t *testing.T) {
 	require.Equal(t, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, h[len(h)-1].GetEventType())
 	replaytest.Replay(t, &historypb.History{Events: h})
 }
+
+// A hook that takes longer than a decision may take is declared slow: then neither the question nor its answer is
+// denied for want of time.
+func TestSlowHooksAreAskedTwice(t *testing.T) {
+	w := newWorld(t)
+	cfg := guardConfig()
+	cfg.DecideTimeout = 500 * time.Millisecond
+	cfg.Permissions.Hooks = []permission.Hook{{Name: "elsewhere", Slow: true, Judge: func(context.Context, permission.Call) (permission.Answer, error) {
+		time.Sleep(time.Second)
+		return permission.Answer{}, nil
+	}}}
+	w.team(newGuard(t, cfg))
+	run := w.run("", "Rounds", 1)
+	w.resolveIn(w.id, w.asked(w.id, 1)[0].Key, approval.Allow)
+	_, err := w.get(run)
+	require.NoError(t, err)
+	require.Len(t, w.ran(), 1)
+	replaytest.Replay(t, &historypb.History{Events: w.eventsOf(run)})
+}
