@@ -142,11 +142,16 @@ func (b *build) options(o sdkworker.Options) sdkworker.Options {
 }
 
 func workerMain() int {
-	if err := serve(); err != nil {
+	// Whoever runs workers starts one again that could not reach its server, which may just be coming back.
+	var err error
+	for range 60 {
+		if err = serve(); err == nil {
+			return 0
+		}
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		time.Sleep(time.Second)
 	}
-	return 0
+	return 1
 }
 
 func serve() error {
