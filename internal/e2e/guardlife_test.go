@@ -126,9 +126,9 @@ func (w *world) asked(id string, n int) []approval.Approval {
 	w.t.Helper()
 	var l approval.List
 	require.Eventually(w.t, func() bool {
-		l = approval.List{}
-		v, err := w.c.QueryWorkflow(context.Background(), id, "", protocol.GuardQueryApprovals)
-		return err == nil && v.Get(&l) == nil && len(l.Pending) == n
+		var err error
+		l, err = w.listOf(id, protocol.GuardQueryApprovals)
+		return err == nil && len(l.Pending) == n
 	}, patience, tick)
 	return l.Pending
 }
@@ -268,8 +268,9 @@ func TestGuardedContinueAsNew(t *testing.T) {
 	w.resolveIn(w.id, old.Key, approval.Allow)
 	var l approval.List
 	require.Eventually(t, func() bool {
-		v, err := w.c.QueryWorkflow(context.Background(), w.id, "", protocol.GuardQueryApprovals)
-		return err == nil && v.Get(&l) == nil && len(l.Ignored) == 1
+		var err error
+		l, err = w.listOf(w.id, protocol.GuardQueryApprovals)
+		return err == nil && len(l.Ignored) == 1
 	}, patience, tick)
 	require.Contains(t, l.Ignored[0].Why, "is not pending, it was abandoned before")
 	require.Empty(t, w.ran())

@@ -230,14 +230,10 @@ func guardedWorkflow(w *world, guarded bool) {
 	run, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue}, "Release", "api")
 	require.NoError(w.t, err)
 	if guarded {
-		var l approval.List
-		require.Eventually(w.t, func() bool {
-			v, err := w.c.QueryWorkflow(context.Background(), w.id, "", protocol.GuardQueryApprovals)
-			return err == nil && v.Get(&l) == nil && len(l.Pending) == 1
-		}, patience, tick)
+		key := w.asked(w.id, 1)[0].Key
 		require.Equal(w.t, []string{"Build api"}, w.ran())
 		require.NoError(w.t, w.c.SignalWorkflow(context.Background(), w.id, "", protocol.GuardSignalApproval,
-			approval.Resolution{Key: l.Pending[0].Key, Decision: approval.Allow}))
+			approval.Resolution{Key: key, Decision: approval.Allow}))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

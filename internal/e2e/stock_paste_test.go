@@ -117,14 +117,7 @@ func guarded(t *testing.T, id, activityType string) (*world, client.WorkflowRun,
 	t.Cleanup(wk.Stop)
 	run, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue}, "Release", activityType)
 	require.NoError(t, err)
-	var l approval.List
-	require.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		v, err := w.c.QueryWorkflow(ctx, w.id, "", protocol.GuardQueryApprovals)
-		return err == nil && v.Get(&l) == nil && len(l.Pending) == 1
-	}, patience, tick)
-	return w, run, l.Pending[0]
+	return w, run, w.asked(w.id, 1)[0]
 }
 
 // ended is the error type with which a guarded workflow ended, empty if it did not fail.

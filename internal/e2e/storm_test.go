@@ -285,6 +285,15 @@ func (st *storm) begin() (runID string) {
 	return st.w.start(protocol.AgentInput{}).GetRunID()
 }
 
+// rages is rage with other numbers in the long tier.
+func (st *storm) rages(strikes, most, longStrikes, longMost int) {
+	st.t.Helper()
+	if long() {
+		strikes, most = longStrikes, longMost
+	}
+	st.rage(strikes, most)
+}
+
 // rage strikes so often at random moments of runs, each of which has to end well, most times in each.
 func (st *storm) rage(strikes, most int) {
 	st.t.Helper()
@@ -327,11 +336,7 @@ func (st *storm) check(id string, run, struck int, total map[tool.Code]int) {
 func TestKillStormOfTheWorker(t *testing.T) {
 	t.Parallel()
 	st := newStorm(t, stormTools)
-	if long() {
-		st.rage(30, 8)
-		return
-	}
-	st.rage(3, 3)
+	st.rages(3, 3, 30, 8)
 }
 
 // The server is killed under a worker that goes on.
@@ -340,11 +345,7 @@ func TestKillStormOfTheServer(t *testing.T) {
 	st := newStorm(t, stormTools)
 	st.ownServer()
 	st.strike = (*storm).killServer
-	if long() {
-		st.rage(8, 4)
-		return
-	}
-	st.rage(2, 2)
+	st.rages(2, 2, 8, 4)
 }
 
 // Worker and server are killed together.
@@ -353,11 +354,7 @@ func TestKillStormOfBoth(t *testing.T) {
 	st := newStorm(t, stormTools)
 	st.ownServer()
 	st.strike = (*storm).killBoth
-	if long() {
-		st.rage(8, 4)
-		return
-	}
-	st.rage(2, 2)
+	st.rages(2, 2, 8, 4)
 }
 
 // The worker is killed while questions are open and while their answers are on the way.
@@ -365,9 +362,5 @@ func TestKillStormWithOpenQuestions(t *testing.T) {
 	t.Parallel()
 	st := newStorm(t, map[string]int{"send": 12, "drop": 4, "mark": 2, "probe": 2})
 	st.moment = (*storm).whileAsked
-	if long() {
-		st.rage(16, 8)
-		return
-	}
-	st.rage(3, 3)
+	st.rages(3, 3, 16, 8)
 }

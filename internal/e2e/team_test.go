@@ -159,16 +159,7 @@ func (m *team) shipped() []string {
 	return out
 }
 
-func (m *team) list() (approval.List, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	var l approval.List
-	v, err := m.c.QueryWorkflow(ctx, m.id, "", protocol.GuardQueryApprovals)
-	if err != nil {
-		return l, err
-	}
-	return l, v.Get(&l)
-}
+func (m *team) list() (approval.List, error) { return m.listOf(m.id, protocol.GuardQueryApprovals) }
 
 // until waits for the list of questions to be as told.
 func (m *team) until(ok func(approval.List) bool) approval.List {

@@ -254,11 +254,14 @@ func (w *world) result() protocol.AgentResult {
 	return res
 }
 
-func (w *world) list() (approval.List, error) {
+func (w *world) list() (approval.List, error) { return w.listOf(w.id, protocol.QueryApprovals) }
+
+// listOf asks a workflow for its questions, under the name that its kind has for that.
+func (w *world) listOf(id, query string) (approval.List, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	var l approval.List
-	v, err := w.c.QueryWorkflow(ctx, w.id, "", protocol.QueryApprovals)
+	v, err := w.c.QueryWorkflow(ctx, id, "", query)
 	if err != nil {
 		return l, err
 	}
