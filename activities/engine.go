@@ -58,6 +58,8 @@ type Config struct {
 	Words protocol.Words
 	// Guarded names activity types that are tools in workflows that are not agents.
 	Guarded map[string]protocol.ToolFacts
+	// Draining are those of Guarded that new runs call without a grant: for them On is Log.
+	Draining []string
 	// Dir is where tools run without a worktree.
 	Dir         string
 	HookTimeout time.Duration

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/activity"
@@ -139,8 +140,8 @@ const MetricWouldRefuse = "assent_would_refuse"
 
 // enforce refuses, or in log mode reports what it would refuse.
 func (i *inbound) enforce(ctx context.Context, in *interceptor.ExecuteActivityInput, call tool.Call, why string) (any, error) {
-	if i.engine.cfg.Enforce == Log {
-		info := activity.GetInfo(ctx)
+	info := activity.GetInfo(ctx)
+	if i.engine.cfg.Enforce == Log || slices.Contains(i.engine.cfg.Draining, info.ActivityType.Name) {
 		i.engine.log.Warn("assent: would be refused", "activity", info.ActivityType.Name, "call", call.ID,
 			"workflow", info.WorkflowExecution.ID, "run", info.WorkflowExecution.RunID, "reason", why)
 		activity.GetMetricsHandler(ctx).WithTags(map[string]string{"activity_type": info.ActivityType.Name}).Counter(MetricWouldRefuse).Inc(1)

@@ -107,7 +107,7 @@ func New(cfg Config) (*Plugin, error) {
 		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
-			Guarded: guards.activities, Enforce: guards.enforce,
+			Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
 			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets,
 			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
@@ -135,7 +135,7 @@ func NewGuard(cfg GuardConfig) (*Plugin, error) {
 		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Guarded: guards.activities,
-			Enforce: guards.enforce, HookTimeout: cfg.HookTimeout, Blobs: noBlobs{}, Log: cfg.Log},
+			Enforce: guards.enforce, Draining: guards.released(), HookTimeout: cfg.HookTimeout, Blobs: noBlobs{}, Log: cfg.Log},
 	}
 	return p, p.keys(cfg.GrantKeys)
 }

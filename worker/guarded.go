@@ -35,7 +35,7 @@ type Guarded struct {
 	// registered when the worker starts is a *fault.ConfigError: a misspelt guard guards nothing.
 	Elsewhere []string
 	// Enforce is what the worker does with a guarded activity that has no grant; empty means log, until the runs
-	// that began before the guard have closed.
+	// that began before the guard have closed. What drains is at most logged.
 	Enforce activities.Enforce
 	// Drain gates no new run, and finishes those that are gated. Deploy it first, before the guard, and last, before
 	// the worker loses the guard.
@@ -73,7 +73,10 @@ func (g Guarded) check() (guards, error) {
 		return out, err
 	}
 	for _, name := range g.Draining {
-		if names[ToolName(name)] == "" {
+		_, called := out.activities[name]
+		_, begun := out.workflows[name]
+		_, operated := out.operations[name]
+		if !called && !begun && !operated {
 			return out, fault.Configf("Draining", "%q is not guarded", name)
 		}
 	}
@@ -221,17 +224,25 @@ func (p *Plugin) present(key string) error {
 	return nil
 }
 
-// drainVersions keeps new runs out of the gate, by the SDK's own way to roll out a version; every other change keeps the
-// team's preference.
-func (g guards) drainVersions(then worker.PreferredVersionProvider) worker.PreferredVersionProvider {
+// versions keeps new runs out of the gate while it drains, by the SDK's own way to roll out a version. Every other change
+// keeps the team's preference; ours never ask for it, because one for all changes would open the gate unseen.
+func (g guards) versions(then worker.PreferredVersionProvider) worker.PreferredVersionProvider {
 	return func(in worker.PreferredVersionProviderInput) *worker.VersionPreference {
 		name, one := strings.CutPrefix(in.ChangeID, protocol.ChangeGuard)
-		if in.ChangeID == protocol.ChangeGate && g.drain || one && slices.Contains(g.draining, name) {
+		switch {
+		case in.ChangeID == protocol.ChangeGate && g.drain, one && slices.Contains(g.draining, name):
 			return &worker.VersionPreference{Version: workflow.DefaultVersion}
-		}
-		if then == nil {
+		case in.ChangeID == protocol.ChangeGate, one, then == nil:
 			return nil
 		}
 		return then(in)
 	}
+}
+
+// released are the activities that new runs call without a grant.
+func (g guards) released() []string {
+	if g.drain {
+		return slices.Collect(maps.Keys(g.activities))
+	}
+	return g.draining
 }

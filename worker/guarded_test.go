@@ -56,6 +56,7 @@ func TestGuardedRefuses(t *testing.T) {
 		"two kinds":        {worker.GuardConfig{Tools: one("Refund"), Workflows: one("Refund")}, `rules know it as "Refund", like Tools.Refund`},
 		"nowhere":          {worker.GuardConfig{Tools: one("pay"), Elsewhere: []string{"pya"}}, `Elsewhere: "pya" is not among Tools; one of pay`},
 		"draining":         {worker.GuardConfig{Tools: one("pay"), Draining: []string{"pya"}}, `Draining: "pya" is not guarded`},
+		"draining by rule": {worker.GuardConfig{Operations: one("a/pay"), Draining: []string{"a_pay"}}, `Draining: "a_pay" is not guarded`},
 		"timeout":          {worker.GuardConfig{Tools: map[string]tool.Options{"x": {Timeout: 1}}}, "Tools.x: it keeps the timeouts"},
 		"executor":         {worker.GuardConfig{Operations: map[string]tool.Options{"a/x": {Executor: "y"}}}, "runs where it is"},
 		"risk":             {worker.GuardConfig{Workflows: map[string]tool.Options{"x": {Risk: "r"}}}, `Workflows.x: unknown risk "r"`},
@@ -140,8 +141,24 @@ func TestDrain(t *testing.T) {
 	}}
 	require.NoError(t, g.ConfigureWorker(context.Background(), sdkworker.PluginConfigureWorkerOptions{TaskQueue: "q", WorkerOptions: &o}))
 	require.Equal(t, workflow.DefaultVersion, o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: protocol.ChangeGate}).Version)
-	require.Equal(t, workflow.Version(7), o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: protocol.ChangeGuard + "pay"}).Version)
+	require.Nil(t, o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: protocol.ChangeGuard + "pay"}))
 	require.Equal(t, workflow.Version(7), o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: "theirs"}).Version)
+}
+
+// What a team prefers for all its changes is none of the guard's: it must neither open the gate nor fail its runs.
+func TestAPreferenceForAllVersionsLeavesTheGuard(t *testing.T) {
+	for _, all := range []workflow.Version{workflow.DefaultVersion, 7} {
+		g, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"pay": {}}})
+		require.NoError(t, err)
+		o := sdkworker.Options{PreferredVersionProvider: func(sdkworker.PreferredVersionProviderInput) *sdkworker.VersionPreference {
+			return &sdkworker.VersionPreference{Version: all}
+		}}
+		require.NoError(t, g.ConfigureWorker(context.Background(), sdkworker.PluginConfigureWorkerOptions{TaskQueue: "q", WorkerOptions: &o}))
+		for _, ours := range []string{protocol.ChangeGate, protocol.ChangeGuard + "pay"} {
+			require.Nil(t, o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: ours}), ours)
+		}
+		require.Equal(t, all, o.PreferredVersionProvider(sdkworker.PreferredVersionProviderInput{ChangeID: "theirs"}).Version)
+	}
 }
 
 // One plugin on two clients judges arguments in one encoding: another converter is refused, an equal one is not.

@@ -212,8 +212,8 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 		p.mu.Unlock()
 	}
 	p.watch(o)
-	if p.guards.drain || len(p.guards.draining) > 0 {
-		o.WorkerOptions.PreferredVersionProvider = p.guards.drainVersions(o.WorkerOptions.PreferredVersionProvider)
+	if p.guards.drain || len(p.guards.draining) > 0 || o.WorkerOptions.PreferredVersionProvider != nil {
+		o.WorkerOptions.PreferredVersionProvider = p.guards.versions(o.WorkerOptions.PreferredVersionProvider)
 	}
 	if o.WorkerOptions.StickyScheduleToStartTimeout == 0 {
 		// How long a run waits for a worker that crashed before another one takes it.

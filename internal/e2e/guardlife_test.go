@@ -189,11 +189,7 @@ func TestGuardComesAndGoes(t *testing.T) {
 	w.goOn(behind)
 	w.goOn(waiting)
 	// How docs/embedding.md finds the runs that are gated.
-	require.Eventually(t, func() bool {
-		l, err := w.c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{
-			Query: "TemporalChangeVersion='assent-1' AND ExecutionStatus='Running' AND TaskQueue='" + w.queue + "'"})
-		return err == nil && len(l.GetExecutions()) == 3
-	}, patience, tick)
+	w.listed("TemporalChangeVersion='assent-1'", 3)
 	question, held := w.asked(behind.GetID(), 1)[0], w.asked(waiting.GetID(), 1)[0]
 	guarded.Stop()
 
@@ -202,6 +198,10 @@ func TestGuardComesAndGoes(t *testing.T) {
 	draining := w.team(newGuard(t, cfg))
 	fresh := w.run("-fresh", "Staged", "fresh")
 	w.built("fresh")
+	free := w.run("-free", "Staged", "free")
+	w.goOn(free)
+	_, err = w.get(free)
+	require.NoError(t, err, "no grant is asked of what drains")
 	require.Empty(t, w.deployed("behind"))
 	w.resolveIn(behind.GetID(), question.Key, approval.Allow)
 	_, err = w.get(behind)
@@ -227,6 +227,16 @@ func TestGuardComesAndGoes(t *testing.T) {
 	for _, s := range []string{"old", "behind", "waiting", "unasked", "fresh"} {
 		require.Len(t, w.deployed(s), 1, s)
 	}
+}
+
+// listed waits until n running workflows of the team match a query.
+func (w *world) listed(query string, n int) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		l, err := w.c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{
+			Query: query + " AND ExecutionStatus='Running' AND TaskQueue='" + w.queue + "'"})
+		return err == nil && len(l.GetExecutions()) == n
+	}, patience, tick)
 }
 
 func (w *world) deployed(service string) (out []string) {
@@ -467,12 +477,13 @@ func TestWhatIsGuardedChangesBetweenBuilds(t *testing.T) {
 	b := w.run("-b", "Staged", "b")
 	q := w.asked(b.GetID(), 1)[0]
 	require.Equal(t, "Build", q.Tool)
+	w.listed("TemporalChangeVersion='assent/Build-1'", 1)
 	w.goOn(a)
 	require.Equal(t, "Deploy", w.asked(a.GetID(), 1)[0].Tool, "what was guarded when it began still is; Build never was")
 	second.Stop()
 
 	// Both are to be guarded no more: what was asked stays so, what a run has not come to yet is free.
-	more.Draining, more.Enforce = []string{"Build", "Deploy"}, activities.Log
+	more.Draining = []string{"Build", "Deploy"}
 	w.team(newGuard(t, more))
 	w.resolveIn(b.GetID(), q.Key, approval.Allow)
 	w.built("b")
