@@ -52,13 +52,14 @@ type witness struct {
 func (w *world) witness() witness {
 	w.t.Helper()
 	out := witness{history: w.history(), decided: map[string][]protocol.DecideResponse{}, admitted: map[string][]protocol.AdmitResponse{}}
-	slow := map[int64]bool{}
+	slow := map[int64]string{}
 	for _, e := range out.history {
-		if e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == protocol.ActivityDecideSlow {
-			slow[e.EventId] = true
+		switch name := e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName(); name {
+		case protocol.ActivityDecideSlow, protocol.ActivityAdmitSlow:
+			slow[e.EventId] = name
 		}
-		if a := e.GetActivityTaskCompletedEventAttributes(); slow[a.GetScheduledEventId()] {
-			out.note(w.t, protocol.ActivityDecideSlow, a.Result.Payloads[0].Data)
+		if a := e.GetActivityTaskCompletedEventAttributes(); slow[a.GetScheduledEventId()] != "" {
+			out.note(w.t, slow[a.GetScheduledEventId()], a.Result.Payloads[0].Data)
 		}
 		a := e.GetMarkerRecordedEventAttributes()
 		if a == nil || len(a.GetDetails()["result"].GetPayloads()) == 0 {
@@ -80,10 +81,12 @@ func (v witness) note(t testing.TB, activityType string, result []byte) {
 		if !d.Slow {
 			v.decided[d.CallID] = append(v.decided[d.CallID], d)
 		}
-	case protocol.ActivityAdmit:
+	case protocol.ActivityAdmit, protocol.ActivityAdmitSlow:
 		var d protocol.AdmitResponse
 		require.NoError(t, json.Unmarshal(result, &d))
-		v.admitted[d.Key] = append(v.admitted[d.Key], d)
+		if !d.Slow {
+			v.admitted[d.Key] = append(v.admitted[d.Key], d)
+		}
 	}
 }
 

@@ -28,7 +28,11 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 		s.tree = Collected
 	case protocol.ActivityDisposeWorktree:
 		s.tree = Disposed
-	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow, protocol.ActivityAdmitSlow:
+	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow:
+	case protocol.ActivityAdmitSlow:
+		var req protocol.AdmitRequest
+		r.decode(a.GetInput(), &req)
+		s.key = req.Question.Key
 	case protocol.ActivityReceiveResult:
 		if s.received = r.receiving(a); s.received == nil {
 			return
@@ -102,7 +106,7 @@ func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string)
 			r.decision(d)
 		}
 	case s.kind == protocol.ActivityAdmitSlow:
-		r.admitted(result, failed)
+		r.admitted(s.key, result, failed)
 	case s.kind == protocol.ActivityResolveToolset && failed == "":
 		r.ready(result)
 	}

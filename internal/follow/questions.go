@@ -55,7 +55,7 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 			r.decision(d)
 		}
 	case protocol.ActivityAdmit:
-		r.admitted(result, why(a.GetFailure()))
+		r.admitted("", result, why(a.GetFailure()))
 	}
 }
 
@@ -128,11 +128,14 @@ func (r *Reader) ask(q Question) {
 }
 
 // admitted tells how a question was closed by its answer. A void answer was given to another run of the same history:
-// then the question opens again.
-func (r *Reader) admitted(result *commonpb.Payloads, failed string) {
+// then the question opens again. key is empty where only an admission itself says what it is about.
+func (r *Reader) admitted(key string, result *commonpb.Payloads, failed string) {
 	var resp protocol.AdmitResponse
 	if failed != "" || !r.decode(result, &resp) {
-		resp = protocol.AdmitResponse{Key: r.onlyAnswered(), How: approval.Denied, Reason: "the answer could not be admitted: " + failed}
+		if key == "" {
+			key = r.onlyAnswered()
+		}
+		resp = protocol.AdmitResponse{Key: key, How: approval.Denied, Reason: "the answer could not be admitted: " + failed}
 	}
 	if resp.Slow {
 		// An activity says more.
@@ -149,6 +152,21 @@ func (r *Reader) admitted(result *commonpb.Payloads, failed string) {
 		q.AskedAt = asked
 		r.ask(q)
 	}
+}
+
+// withdrawn closes the question whose answer an activity admits: the workflow does not wait for one that it cancels.
+func (r *Reader) withdrawn(id int64) {
+	s := r.scheduled[id]
+	if s == nil || s.kind != protocol.ActivityAdmitSlow {
+		return
+	}
+	delete(r.scheduled, id)
+	c := approval.Closed{How: approval.Cancelled, Via: viaWorkflow}
+	if r.dropped != nil {
+		c = *r.dropped
+	}
+	c.Key = s.key
+	r.close(c)
 }
 
 // onlyAnswered is the key of the question whose answer is being admitted, if there is exactly one.

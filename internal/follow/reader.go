@@ -51,6 +51,8 @@ type scheduled struct {
 	turn    int
 	tree    string
 	started time.Time
+	// key is of the question whose answer the activity admits.
+	key string
 	// received is the call whose result the activity takes.
 	received *Call
 }
@@ -139,6 +141,8 @@ func (r *Reader) read(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
 		a := e.GetActivityTaskTimedOutEventAttributes()
 		r.activityEnd(a.GetScheduledEventId(), nil, why(a.GetFailure()))
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED:
+		r.withdrawn(e.GetActivityTaskCancelRequestedEventAttributes().GetScheduledEventId())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		r.activityEnd(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId(), nil, "cancelled")
 	default:
