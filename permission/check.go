@@ -270,8 +270,8 @@ func (r Rule) checkTests(key string) error {
 func (r Rule) matcher() func(string) bool {
 	switch {
 	case !r.Argv.IsZero():
-		patterns := compilePatterns(r.Argv)
-		return func(command string) bool { return argv.Lex(command).Chain(patterns, nil).Outcome == argv.Deny }
+		patterns := argv.NewTable(compilePatterns(r.Argv)...)
+		return func(command string) bool { return argv.Lex(command).Chain(patterns, argv.Table{}).Outcome == argv.Deny }
 	case !r.Domains.IsZero():
 		domains := parseDomains(r.Domains)
 		return func(text string) bool {

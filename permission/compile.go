@@ -48,12 +48,13 @@ type entry struct {
 type plan struct {
 	deny, ask patterns
 	domains   []domainRule
-	vetted    []argv.Pattern
+	vetted    argv.Table
 }
 
 // patterns are the argv patterns of one table with the rule each came from.
 type patterns struct {
-	list  []argv.Pattern
+	list  []argv.Pattern // while the chain is compiled
+	table argv.Table
 	owner []int          // the rule of each
 	rule  map[string]int // pattern text to the first rule that holds it
 }
@@ -186,11 +187,18 @@ func (c *Chain) plan(vetted []Vetted) {
 			}
 		}
 	}
+	lines := map[string][]argv.Pattern{}
 	for _, v := range vetted {
 		for _, name := range v.Tool.Values {
-			p := c.planFor(name)
-			p.vetted = append(p.vetted, compilePatterns(v.Argv)...)
+			lines[name] = append(lines[name], compilePatterns(v.Argv)...)
 		}
+	}
+	for name, list := range lines {
+		c.planFor(name).vetted = argv.NewTable(list...)
+	}
+	for _, p := range c.plans {
+		p.deny.index()
+		p.ask.index()
 	}
 }
 
@@ -221,6 +229,8 @@ func (p *patterns) add(list []argv.Pattern, rule int) {
 		}
 	}
 }
+
+func (p *patterns) index() { p.table, p.list = argv.NewTable(p.list...), nil }
 
 // computeDigest hashes what decides: the tables as compiled, without inline tests, and the names of the code.
 func (c *Chain) computeDigest(vetted []Vetted) string {

@@ -36,7 +36,7 @@ func MatchShellCommand(command string, t Tables) (ShellDecision, error) {
 	for _, table := range []struct {
 		name string
 		text []string
-		into *[]argv.Pattern
+		into *argv.Table
 	}{{"allow", t.Allow, &compiled.Allow}, {"ask", t.Ask, &compiled.Ask}, {"deny", t.Deny, &compiled.Deny}} {
 		if len(table.text) == 0 {
 			continue
@@ -44,7 +44,7 @@ func MatchShellCommand(command string, t Tables) (ShellDecision, error) {
 		if err := checkEach(table.name, Many(table.text...), checkPattern); err != nil {
 			return ShellDecision{}, err
 		}
-		*table.into = compilePatterns(Many(table.text...))
+		*table.into = argv.NewTable(compilePatterns(Many(table.text...))...)
 	}
 	r := argv.Lex(command).Match(compiled)
 	verdict := map[argv.Outcome]Verdict{argv.Allow: Allow, argv.Ask: Ask}[r.Outcome] // else Deny, the zero Verdict

@@ -43,7 +43,7 @@ func (c *Chain) find(call Call) *finding {
 		return f
 	}
 	f.in = readInput(call.Input)
-	if len(p.deny.list)+len(p.ask.list) > 0 {
+	if p.deny.table.Len()+p.ask.table.Len() > 0 {
 		f.judgeCommands(p)
 	}
 	if len(p.domains) > 0 {
@@ -79,7 +79,7 @@ func first(a, b int) int {
 func (f *finding) judgeCommands(p *plan) {
 	f.unsure = f.in.noCommand
 	for _, command := range f.in.commands {
-		r := command.Chain(p.deny.list, p.ask.list)
+		r := command.Chain(p.deny.table, p.ask.table)
 		f.segments = append(f.segments, r.Segments...)
 		switch {
 		case r.Outcome == argv.Deny:
@@ -147,14 +147,14 @@ func (c *Chain) side(name string) *table {
 func (j *judging) vetted() (Decision, bool) {
 	j.layer = ByHook
 	p := j.chain.plans[j.call.Tool.Name]
-	if p == nil || len(p.vetted) == 0 {
+	if p == nil || p.vetted.Len() == 0 {
 		return Decision{}, false
 	}
 	f := j.find()
 	if f.deny != none || f.in.noCommand != "" || len(f.in.commands) != 1 {
 		return Decision{}, false
 	}
-	r := f.in.commands[0].Match(argv.Tables{Allow: p.vetted, Ask: p.ask.list, Deny: p.deny.list})
+	r := f.in.commands[0].Match(argv.Tables{Allow: p.vetted, Ask: p.ask.table, Deny: p.deny.table})
 	if r.Outcome != argv.Allow {
 		return Decision{}, false
 	}
@@ -190,10 +190,10 @@ func (c *Chain) JudgeHost(toolName, host string) (Verdict, *Rule) {
 // shell really runs, after expansion. An argument list that cannot be judged is not denied here.
 func (c *Chain) DenyArgv(toolName string, args []string) *Rule {
 	p := c.plans[toolName]
-	if p == nil || len(p.deny.list) == 0 {
+	if p == nil || p.deny.table.Len() == 0 {
 		return nil
 	}
-	r := argv.LexArgv(args).Chain(p.deny.list, nil)
+	r := argv.LexArgv(args).Chain(p.deny.table, argv.Table{})
 	if r.Outcome != argv.Deny {
 		return nil
 	}

@@ -72,7 +72,7 @@ func TestResultNamesThePatternThatDecided(t *testing.T) {
 }
 
 func TestSegmentJSON(t *testing.T) {
-	data, err := json.Marshal(Lex("git push --force origin").Chain(compileAll(t, []string{"git push --force **"}), nil).Segments)
+	data, err := json.Marshal(Lex("git push --force origin").Chain(compileAll(t, []string{"git push --force **"}), Table{}).Segments)
 	require.NoError(t, err)
 	require.JSONEq(t, `[{"segment":"git push --force origin","verdict":"deny","table":"deny","pattern":"git push --force **","construct":""}]`, string(data))
 }
@@ -80,7 +80,7 @@ func TestSegmentJSON(t *testing.T) {
 func TestZeroValues(t *testing.T) {
 	require.Equal(t, Deny, Outcome(0))
 	require.Equal(t, Ask, Command{}.Match(Tables{}).Outcome)
-	require.Equal(t, Ask, Command{}.Chain(nil, nil).Outcome)
+	require.Equal(t, Ask, Command{}.Chain(Table{}, Table{}).Outcome)
 	require.Equal(t, "invalid", Outcome(9).String())
 }
 
@@ -104,7 +104,7 @@ func TestLexArgv(t *testing.T) {
 		{[]string{"ls", strings.Repeat("x", maxBytes)}, Ask},
 		{nil, Ask},
 	} {
-		require.Equal(t, c.want.String(), LexArgv(c.args).Chain(deny, nil).Outcome.String(), "%q", c.args)
+		require.Equal(t, c.want.String(), LexArgv(c.args).Chain(deny, Table{}).Outcome.String(), "%q", c.args)
 	}
 	got := LexArgv([]string{"ls", "a b", "it's"}).Match(Tables{Allow: compileAll(t, []string{"ls * *"})})
 	require.Equal(t, []Segment{{`ls 'a b' 'it'\''s'`, "allow", "allow", "ls * *", ""}}, got.Segments)
@@ -127,7 +127,7 @@ func TestLimits(t *testing.T) {
 		"split operator": {"rm x &\\\n& a", Ask, "line continuation inside an operator"},
 		"many comments":  {strings.Repeat("# \\\n", 2000) + "rm x", Deny, ""},
 	} {
-		got := Lex(c.command).Chain(deny, nil)
+		got := Lex(c.command).Chain(deny, Table{})
 		require.Equal(t, c.want.String(), got.Outcome.String(), name)
 		require.Equal(t, c.construct, got.Construct, name)
 	}
@@ -178,7 +178,7 @@ func TestComments(t *testing.T) {
 		"echo '#\n' ; rm x":                Deny,
 		"if a; then # \\\nrm x\nfi # done": Deny,
 	} {
-		require.Equal(t, want.String(), Lex(command).Chain(deny, nil).Outcome.String(), "%q", command)
+		require.Equal(t, want.String(), Lex(command).Chain(deny, Table{}).Outcome.String(), "%q", command)
 	}
 }
 

@@ -182,7 +182,7 @@ func TestConstructs(t *testing.T) {
 	allow, deny := compileAll(t, []string{"**"}), compileAll(t, []string{"rm **"})
 	for _, c := range constructCases {
 		require.Equal(t, c.match.String(), Lex(c.command).Match(Tables{Allow: allow}).Outcome.String(), "match %q", c.command)
-		require.Equal(t, c.chain.String(), Lex(c.command).Chain(deny, nil).Outcome.String(), "chain %q", c.command)
+		require.Equal(t, c.chain.String(), Lex(c.command).Chain(deny, Table{}).Outcome.String(), "chain %q", c.command)
 		both := Lex(c.command).Match(Tables{Allow: allow, Deny: deny}).Outcome
 		require.Equal(t, min(c.match, c.chain), both, "match with deny %q", c.command)
 	}

@@ -41,7 +41,12 @@ func readRows(t testing.TB, name string) []row {
 	return rows
 }
 
-func compileAll(t testing.TB, texts []string) []Pattern {
+func compileAll(t testing.TB, texts []string) Table {
+	t.Helper()
+	return NewTable(patternsOf(t, texts)...)
+}
+
+func patternsOf(t testing.TB, texts []string) []Pattern {
 	t.Helper()
 	patterns := make([]Pattern, 0, len(texts))
 	for _, text := range texts {

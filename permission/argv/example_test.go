@@ -7,7 +7,8 @@ import (
 )
 
 func Example() {
-	compile := func(texts ...string) (patterns []argv.Pattern) {
+	compile := func(texts ...string) argv.Table {
+		var patterns []argv.Pattern
 		for _, text := range texts {
 			p, err := argv.Compile(text)
 			if err != nil {
@@ -15,7 +16,7 @@ func Example() {
 			}
 			patterns = append(patterns, p)
 		}
-		return patterns
+		return argv.NewTable(patterns...)
 	}
 	tables := argv.Tables{Allow: compile("npm test", "git **"), Deny: compile("rm **")}
 

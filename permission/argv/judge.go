@@ -105,8 +105,8 @@ type verdict struct {
 	construct string
 }
 
-func spoken(o Outcome, table string, patterns []Pattern, i int, construct string) verdict {
-	return verdict{o, table, i, patterns[i].text, construct}
+func spoken(o Outcome, name string, t *Table, i int, construct string) verdict {
+	return verdict{o, name, i, t.patterns[i].text, construct}
 }
 
 func unspoken(o Outcome, construct string) verdict {
@@ -116,48 +116,35 @@ func unspoken(o Outcome, construct string) verdict {
 const mayExpand = "expansion that may become what the pattern names"
 
 // restrict judges s by deny and ask patterns; an outcome of None means that they have nothing against it.
-func (s *segment) restrict(deny, ask []Pattern) verdict {
+func (s *segment) restrict(deny, ask *Table) verdict {
 	if s.asks != "" {
 		return unspoken(Ask, s.asks)
 	}
-	if i := s.find(deny, holds); i >= 0 {
+	if i := deny.find(s.views, false); i >= 0 {
 		return spoken(Deny, TableDeny, deny, i, "")
 	}
-	if i := s.find(ask, holds); i >= 0 {
+	if i := ask.find(s.views, false); i >= 0 {
 		return spoken(Ask, TableAsk, ask, i, "")
 	}
-	if i := s.find(deny, mayHold); i >= 0 {
+	if i := deny.find(s.views, true); i >= 0 {
 		return spoken(Ask, TableDeny, deny, i, mayExpand)
 	}
-	if i := s.find(ask, mayHold); i >= 0 {
+	if i := ask.find(s.views, true); i >= 0 {
 		return spoken(Ask, TableAsk, ask, i, mayExpand)
 	}
-	if s.unsure != "" && len(deny)+len(ask) > 0 {
+	if s.unsure != "" && deny.Len()+ask.Len() > 0 {
 		return unspoken(Ask, s.unsure)
 	}
 	return unspoken(None, "")
 }
 
-func (s *segment) find(patterns []Pattern, match func(*Pattern, *view) bool) int {
-	for i := range patterns {
-		for j := range s.views {
-			if match(&patterns[i], &s.views[j]) {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
 // permit judges a segment that deny and ask patterns have nothing against.
-func (s *segment) permit(allow []Pattern) verdict {
+func (s *segment) permit(allow *Table) verdict {
 	if s.never != "" {
 		return unspoken(Ask, s.never)
 	}
-	for i := range allow {
-		if covers(&allow[i], s.words) {
-			return spoken(Allow, TableAllow, allow, i, s.note)
-		}
+	if i := allow.cover(s.words); i >= 0 {
+		return spoken(Allow, TableAllow, allow, i, s.note)
 	}
 	return unspoken(Ask, "")
 }

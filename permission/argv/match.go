@@ -4,9 +4,9 @@ package argv
 // matches asks.
 func (c Command) Match(t Tables) Result {
 	return c.judge(func(s *segment) verdict {
-		v := s.restrict(t.Deny, t.Ask)
+		v := s.restrict(&t.Deny, &t.Ask)
 		if v.outcome == None {
-			v = s.permit(t.Allow)
+			v = s.permit(&t.Allow)
 		}
 		return v
 	})
@@ -14,8 +14,8 @@ func (c Command) Match(t Tables) Result {
 
 // Chain judges by deny and ask patterns alone and never allows: None means that every segment could be read
 // and no pattern matched. The caller asks for it only if the tool has an argv rule.
-func (c Command) Chain(deny, ask []Pattern) Result {
-	return c.judge(func(s *segment) verdict { return s.restrict(deny, ask) })
+func (c Command) Chain(deny, ask Table) Result {
+	return c.judge(func(s *segment) verdict { return s.restrict(&deny, &ask) })
 }
 
 // maxExplained bounds the segments told in a [Result]; all of them are judged.

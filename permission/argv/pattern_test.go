@@ -81,16 +81,16 @@ func TestPatternTokens(t *testing.T) {
 		p, err := Compile(c.pattern)
 		require.NoError(t, err, c.pattern)
 		require.Equal(t, c.pattern, p.String())
-		got := Lex(c.command).Match(Tables{Allow: []Pattern{p}})
+		got := Lex(c.command).Match(Tables{Allow: NewTable(p)})
 		require.Equal(t, c.want.String(), got.Outcome.String(), "%s by %s", c.command, c.pattern)
 	}
 }
 
 func TestZeroPatternMatchesNothing(t *testing.T) {
-	zero := []Pattern{{}}
+	zero := NewTable(Pattern{})
 	for _, command := range []string{"ls", "ls $X", "", "A=1"} {
 		require.Equal(t, Ask, Lex(command).Match(Tables{Allow: zero}).Outcome, command)
-		require.Equal(t, Lex(command).Chain(nil, nil).Outcome, Lex(command).Chain(zero, zero).Outcome, command)
+		require.Equal(t, Lex(command).Chain(Table{}, Table{}).Outcome, Lex(command).Chain(zero, zero).Outcome, command)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestExpansionsThatMayMatch(t *testing.T) {
 		{"a &>x", "rm **", None},
 		{"a >& -f", "a f", Ask},
 	} {
-		got := Lex(c.command).Chain(compileAll(t, []string{c.deny}), nil)
+		got := Lex(c.command).Chain(compileAll(t, []string{c.deny}), Table{})
 		require.Equal(t, c.want.String(), got.Outcome.String(), "%s against %s\n%+v", c.command, c.deny, got)
 	}
 }

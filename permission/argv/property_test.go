@@ -63,12 +63,12 @@ func TestFewerAllowsAndMoreDeniesNeverWeaken(t *testing.T) {
 	generated(t, func(rng *rand.Rand, command string) {
 		c := Lex(command)
 		less := full
-		less.Allow = slices.Delete(slices.Clone(full.Allow), 0, 1+rng.IntN(len(full.Allow)))
+		less.Allow = NewTable(full.Allow.patterns[1+rng.IntN(full.Allow.Len()):]...)
 		require.LessOrEqual(t, c.Match(less).Outcome, c.Match(full).Outcome, "%q without an allow", command)
-		less.Allow = nil
+		less.Allow = Table{}
 		require.NotEqual(t, Allow, c.Match(less).Outcome, "%q with an empty allow table", command)
 		fewer := full
-		fewer.Deny = full.Deny[:rng.IntN(len(full.Deny))]
+		fewer.Deny = NewTable(full.Deny.patterns[:rng.IntN(full.Deny.Len())]...)
 		require.LessOrEqual(t, c.Match(full).Outcome, c.Match(fewer).Outcome, "%q with another deny", command)
 		require.LessOrEqual(t, c.Chain(full.Deny, full.Ask).Outcome, c.Chain(fewer.Deny, full.Ask).Outcome, "%q with another deny", command)
 	})
@@ -77,13 +77,16 @@ func TestFewerAllowsAndMoreDeniesNeverWeaken(t *testing.T) {
 func TestOrderOfPatternsDoesNotMatter(t *testing.T) {
 	tables := someTables(t)
 	generated(t, func(rng *rand.Rand, command string) {
-		other := Tables{Allow: slices.Clone(tables.Allow), Ask: slices.Clone(tables.Ask), Deny: slices.Clone(tables.Deny)}
-		for _, list := range [][]Pattern{other.Allow, other.Ask, other.Deny} {
-			rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-		}
+		other := Tables{Allow: shuffled(rng, tables.Allow), Ask: shuffled(rng, tables.Ask), Deny: shuffled(rng, tables.Deny)}
 		c := Lex(command)
 		require.Equal(t, c.Match(tables).Outcome, c.Match(other).Outcome, "%q", command)
 	})
+}
+
+func shuffled(rng *rand.Rand, t Table) Table {
+	list := slices.Clone(t.patterns)
+	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return NewTable(list...)
 }
 
 func TestBlanksAndCommentsDoNotMatter(t *testing.T) {
@@ -153,7 +156,7 @@ func TestSuggestionAllowsItsOwnSegmentOnly(t *testing.T) {
 		made++
 		p, err := Compile(text)
 		require.NoError(t, err)
-		tables := Tables{Allow: []Pattern{p}}
+		tables := Tables{Allow: NewTable(p)}
 		require.Equal(t, Allow, Lex(segment).Match(tables).Outcome, "%q by %q", segment, text)
 		if !slices.Equal(args, others) {
 			require.Equal(t, Ask, Lex(quoteAll(others)).Match(tables).Outcome, "%q by %q", others, text)
@@ -174,7 +177,7 @@ func TestSuggestionOfAnything(t *testing.T) {
 			p, err := Compile(text)
 			require.NoError(t, err, "%q", s.Segment)
 			require.False(t, p.rest)
-			require.Equal(t, Allow, Lex(s.Segment).Match(Tables{Allow: []Pattern{p}}).Outcome)
+			require.Equal(t, Allow, Lex(s.Segment).Match(Tables{Allow: NewTable(p)}).Outcome)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func Suggest(segment string) (string, bool) {
 		words[i] = w.text
 	}
 	p, err := Compile(quoteAll(words))
-	if err != nil || c.Match(Tables{Allow: []Pattern{p}}).Outcome != Allow {
+	if err != nil || c.Match(Tables{Allow: NewTable(p)}).Outcome != Allow {
 		return "", false
 	}
 	return p.text, true

@@ -102,7 +102,7 @@ func exact(args []string) Pattern {
 }
 
 // everything allows whatever may be allowed at all.
-func everything(t testing.TB) []Pattern {
+func everything(t testing.TB) Table {
 	return compileAll(t, []string{"**", "! **", "time **", "! time **", "time -p **", "A=1 **", "A= **", "A=$X **", "A=1 A=1 **", "A=1", "A=$X", "A="})
 }
 
@@ -145,7 +145,7 @@ func TestReferee(t *testing.T) {
 				for _, args := range ran {
 					executed++
 					p := exact(args)
-					got := c.Chain([]Pattern{p}, nil)
+					got := c.Chain(NewTable(p), Table{})
 					require.NotEqual(t, None, got.Outcome, "%s -c %q executes %q, which a deny pattern passes over\n%+v", shell, command, args, got)
 					if verdict.Outcome == Allow {
 						require.True(t, isSegment(c, p), "%s -c %q is allowed and executes %q\n%+v", shell, command, args, verdict)
@@ -174,7 +174,7 @@ func TestRefereeBehindWrappers(t *testing.T) {
 				c := Lex(command)
 				for _, args := range r.run(t, command) {
 					executed++
-					got := c.Chain([]Pattern{exact(args)}, nil)
+					got := c.Chain(NewTable(exact(args)), Table{})
 					require.NotEqual(t, None, got.Outcome, "%s -c %q executes %q, which a deny pattern passes over\n%+v", shell, command, args, got)
 				}
 			}

@@ -38,7 +38,7 @@ const (
 
 // Tables are the patterns that [Command.Match] judges by. The order of patterns does not change a verdict.
 type Tables struct {
-	Allow, Ask, Deny []Pattern
+	Allow, Ask, Deny Table
 }
 
 // Segment explains the verdict on one simple command. Its JSON has exactly these five members.

@@ -18,6 +18,14 @@ func newView(words []word, open bool) view {
 	return view{words: words, open: open, dyn: open || slices.ContainsFunc(words, func(w word) bool { return w.dyn })}
 }
 
+// first returns the word that stands for the program, or nil if nothing is known of it.
+func (v *view) first() *word {
+	if len(v.words) == 0 {
+		return nil
+	}
+	return v.at(0)
+}
+
 func (v *view) at(i int) *word {
 	if i == 0 && v.base != nil {
 		return v.base
@@ -44,11 +52,6 @@ func holds(p *Pattern, v *view) bool {
 func mayHold(p *Pattern, v *view) bool {
 	if p.text == "" || !v.dyn {
 		return false
-	}
-	if len(v.words) > 0 && len(p.tokens) > 0 {
-		if first := v.at(0); !first.dyn && !p.tokens[0].any && !first.is(p.tokens[0].text) {
-			return false
-		}
 	}
 	// State i means that the first i tokens are matched.
 	m := matcher{pattern: p, state: make([]bool, len(p.tokens)+1), spare: make([]bool, len(p.tokens)+1)}

@@ -154,10 +154,10 @@ var behindCases = []struct {
 func TestBehindWrappers(t *testing.T) {
 	deny := compileAll(t, []string{"curl **"})
 	for _, c := range behindCases {
-		got := Lex(c.command).Chain(deny, nil)
+		got := Lex(c.command).Chain(deny, Table{})
 		require.Equal(t, c.want.String(), got.Outcome.String(), "%s\n%+v", c.command, got)
 		// The same as an ask pattern: it never says less than ask where it would deny.
-		asked := Lex(c.command).Chain(nil, deny)
+		asked := Lex(c.command).Chain(Table{}, deny)
 		require.Equal(t, max(c.want, Ask), asked.Outcome, "%s\n%+v", c.command, asked)
 	}
 }
@@ -173,13 +173,13 @@ func TestWrappersWithoutEnd(t *testing.T) {
 	deny := compileAll(t, []string{"rm **"})
 	for _, chain := range []string{"sudo ", "eval ", "env ", "nohup ", "command ", "xargs ", "find . -exec ", "time ", "A=1 ", "! "} {
 		long := strings.Repeat(chain, (maxBytes-10)/len(chain)) + "rm x"
-		require.LessOrEqual(t, Lex(long).Chain(deny, nil).Outcome, Ask, chain)
+		require.LessOrEqual(t, Lex(long).Chain(deny, Table{}).Outcome, Ask, chain)
 		short := strings.Repeat(chain, 3) + "rm x"
-		require.LessOrEqual(t, Lex(short).Chain(deny, nil).Outcome, Ask, chain)
+		require.LessOrEqual(t, Lex(short).Chain(deny, Table{}).Outcome, Ask, chain)
 	}
 	nested := "rm x"
 	for range 8 {
 		nested = "sh -c " + quote(nested)
 	}
-	require.Equal(t, Deny, Lex(nested).Chain(deny, nil).Outcome)
+	require.Equal(t, Deny, Lex(nested).Chain(deny, Table{}).Outcome)
 }
