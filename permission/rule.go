@@ -60,12 +60,18 @@ func quoteFlow(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// MarshalJSON writes a string or a list.
+// MarshalJSON writes a string or a list. It leaves &, < and > alone, which encoding/json would escape for good before an
+// encoder that must not could see them.
 func (s Strings) MarshalJSON() ([]byte, error) {
+	var v any = s.Values
 	if s.Single && len(s.Values) == 1 {
-		return json.Marshal(s.Values[0])
+		v = s.Values[0]
 	}
-	return json.Marshal(s.Values)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // UnmarshalJSON accepts a string or a list of strings, and nothing else: no null, neither alone nor in the list.
