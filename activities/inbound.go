@@ -256,7 +256,8 @@ func (e *Engine) newRun(ctx context.Context, call tool.Call, info tool.Info, inp
 			IdempotencyKey: call.IdempotencyKey, Approved: call.Approved, Modified: call.Modified},
 		tool: &tool.Context{RunID: ai.WorkflowExecution.RunID, SpanID: call.ID, Agent: agent, Dir: call.Dir,
 			Isolation: call.Isolation, Attempt: int(ai.Attempt), CallID: call.ID, IdempotencyKey: call.IdempotencyKey,
-			Log: e.log.With("tool", call.Name, "call", call.ID, "workflow", ai.WorkflowExecution.ID), Approved: call.Approved},
+			Log: e.log.With("tool", call.Name, "call", call.ID, "workflow", ai.WorkflowExecution.ID), Approved: call.Approved,
+			Rules: e.rules(call)},
 	}
 }
 

@@ -161,35 +161,6 @@ func TestDomains(t *testing.T) {
 	assert.Equal(t, []permission.Advisory{{Table: "ask", Rule: rules("http_get").Ask[0], Host: "x.corp.example"}}, advice)
 }
 
-func TestJudgeHost(t *testing.T) {
-	c := compile(t, permission.Spec{Engine: permission.Layer{
-		Deny: []permission.Rule{{Tool: permission.One("fetch"), Domains: permission.One("evil.example")}},
-		Ask:  []permission.Rule{{Tool: permission.One("fetch"), Domains: permission.Many("evil.example", "corp.example")}}}})
-	for host, want := range map[string]permission.Verdict{
-		"evil.example": permission.Deny, "CORP.example": permission.Ask, "ok.example": permission.Allow, "a b": permission.Deny,
-	} {
-		v, rule := c.JudgeHost("fetch", host)
-		assert.Equal(t, want, v, host)
-		assert.Equal(t, host == "evil.example" || host == "CORP.example", rule != nil, host)
-	}
-	v, rule := c.JudgeHost("other", "evil.example")
-	assert.Equal(t, permission.Allow, v)
-	assert.Nil(t, rule)
-}
-
-func TestDenyArgv(t *testing.T) {
-	c := compile(t, permission.Spec{Engine: permission.Layer{
-		Deny: []permission.Rule{{Tool: permission.One("shell")}, argvRule("rm **")},
-		Ask:  []permission.Rule{{Tool: permission.One("exec"), Argv: permission.One("ls")}}}})
-	if rule := c.DenyArgv("shell", []string{"rm", "-rf", "x"}); assert.NotNil(t, rule) {
-		assert.Equal(t, argvRule("rm **"), *rule)
-	}
-	assert.NotNil(t, c.DenyArgv("shell", []string{"/bin/rm"}))
-	assert.Nil(t, c.DenyArgv("shell", []string{"ls", "rm"}))
-	assert.Nil(t, c.DenyArgv("exec", []string{"rm"}))
-	assert.Nil(t, c.DenyArgv("other", []string{"rm"}))
-}
-
 func TestMatchShellCommand(t *testing.T) {
 	for _, tc := range []struct {
 		command string

@@ -51,7 +51,7 @@ func (p *Pipeline) Execute(ctx context.Context, name string, args json.RawMessag
 		}
 	}
 	return p.run(ctx, start, call, p.config.Required, func(ctx context.Context) tool.Result {
-		return e.def.Invoke(ctx, toolContext(call, p.config.Log), bytes.Clone(call.Input))
+		return e.def.Invoke(ctx, p.toolContext(call), bytes.Clone(call.Input))
 	})
 }
 
@@ -126,13 +126,18 @@ func (p *Pipeline) end(ctx context.Context, start *snapshot, call Call, result t
 	return result
 }
 
-func toolContext(call Call, log *slog.Logger) *tool.Context {
+func (p *Pipeline) toolContext(call Call) *tool.Context {
+	log := p.config.Log
 	if log == nil {
 		log = slog.Default()
 	}
-	return &tool.Context{
+	c := &tool.Context{
 		SpanID: call.ID, CallID: call.ID, IdempotencyKey: call.IdempotencyKey, Attempt: call.Attempt,
 		Dir: call.Dir, Isolation: call.Isolation, Approved: clonePointer(call.Approved),
 		Log: log.With("tool", call.Name, "call", call.ID),
 	}
+	if p.config.Rules != nil {
+		c.Rules = p.config.Rules(call.Name)
+	}
+	return c
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/tool"
 )
 
 // Config says how a Pipeline behaves. The zero Config is useful.
@@ -23,6 +24,8 @@ type Config struct {
 
 	// Chain decides on a call whose arguments are valid. Nil allows, or asks when the tool needs approval.
 	Chain func(ctx context.Context, call Call) permission.Decision
+	// Rules is the policy for a tool while it runs, such as permission.Chain.Rules; nil enforces nothing further.
+	Rules func(toolName string) tool.Rules
 	// Required names the guards without which nothing runs.
 	Required []string
 	// Dir and Isolation are those of every call.

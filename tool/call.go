@@ -38,6 +38,8 @@ type Call struct {
 	Guards []string `json:"guards,omitempty"`
 	// Modified is true when Input is not what the model sent.
 	Modified bool `json:"modified,omitempty"`
+	// Tighten holds the deny and ask rules of the agent's own input as JSON, for what is enforced while the tool runs.
+	Tighten json.RawMessage `json:"tighten,omitempty"`
 }
 
 // Agent says which agent calls.
@@ -71,4 +73,6 @@ type Context struct {
 	Log *slog.Logger
 	// Approved is nil unless somebody was asked.
 	Approved *Approved
+	// Rules is the policy under which the call runs; nil outside engines and pipelines that have one.
+	Rules Rules
 }

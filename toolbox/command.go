@@ -43,11 +43,11 @@ type Output struct {
 	InvalidUTF8 bool `json:"invalidUtf8,omitempty"`
 }
 
-// DeniedError reports a command that the Deny hook refused at run time. The call ended with it.
+// DeniedError reports a command that a deny rule, or the Deny hook, refused at run time. The call ended with it.
 type DeniedError struct {
 	// Argv is the command as it would have been executed.
 	Argv []string
-	// Cause is what the hook said.
+	// Cause is the rule, or what the hook said.
 	Cause error
 }
 
@@ -55,10 +55,16 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("run %q: denied: %v", strings.Join(e.Argv, " "), e.Cause)
 }
 
-// RefusedBy makes the call's result DENIED.
-func (e *DeniedError) RefusedBy() string { return "deny-rule, at run time" }
+// RefusedBy makes the call's result DENIED. It names the rule, if one refused.
+func (e *DeniedError) RefusedBy() string {
+	by := "deny-rule"
+	if refused := (tool.Refused)(nil); errors.As(e.Cause, &refused) {
+		by = refused.RefusedBy()
+	}
+	return by + ", at run time"
+}
 
-// Unwrap returns the error of the hook.
+// Unwrap returns the rule, or the error of the hook.
 func (e *DeniedError) Unwrap() error { return e.Cause }
 
 // errTimedOut is the cause of a context whose command ran out of its own time.
@@ -72,6 +78,8 @@ type commandRun struct {
 	dir  string
 	env  []string
 	deny func(ctx context.Context, argv []string) error
+	// rules is the policy of the call, or nil.
+	rules tool.Rules
 	// temp is the TMPDIR of the call; it goes when the call ends.
 	temp   string
 	memory uint64
@@ -99,7 +107,7 @@ func runCommand(ctx context.Context, cfg commandConfig, call *tool.Context, seco
 	running, stop := context.WithCancelCause(limited)
 	defer stop(nil)
 
-	run := &commandRun{dir: call.Dir, deny: cfg.deny, memory: cfg.memory, jobs: newJobs(cfg.grace), stop: stop}
+	run := &commandRun{dir: call.Dir, deny: cfg.deny, rules: call.Rules, memory: cfg.memory, jobs: newJobs(cfg.grace), stop: stop}
 	if run.temp, err = os.MkdirTemp("", "assent-call-*"); err != nil {
 		return Output{}, fmt.Errorf("make a temporary directory: %w", err)
 	}
@@ -138,17 +146,21 @@ func runCommand(ctx context.Context, cfg commandConfig, call *tool.Context, seco
 	return out, closeErr
 }
 
-// check asks the hook about argv; a refusal ends the whole call, wherever in it the command stands.
+// check asks the deny rules and the hook about argv; a refusal ends the whole call, wherever in it the command stands.
 func (r *commandRun) check(ctx context.Context, argv []string) error {
-	if r.deny == nil {
+	err := error(nil)
+	if r.rules != nil {
+		err = r.rules.Argv(slices.Clone(argv))
+	}
+	if err == nil && r.deny != nil {
+		err = r.deny(ctx, slices.Clone(argv))
+	}
+	if err == nil {
 		return nil
 	}
-	if err := r.deny(ctx, slices.Clone(argv)); err != nil {
-		denied := &DeniedError{Argv: slices.Clone(argv), Cause: err}
-		r.stop(denied)
-		return denied
-	}
-	return nil
+	denied := &DeniedError{Argv: slices.Clone(argv), Cause: err}
+	r.stop(denied)
+	return denied
 }
 
 // commandConfig is a configuration after its check.

@@ -20,7 +20,8 @@ import (
 
 // ExecConfig configures the tool exec. Its zero value is useful.
 type ExecConfig struct {
-	// Deny is asked about the argument array before the program starts; an error refuses it. If argv[0] is a
+	// Deny is asked, after the deny rules of the call, about the argument array before the program starts; an error
+	// refuses it. If argv[0] is a
 	// symbolic link to a program of another name, Deny is asked a second time with that program's path. It must be
 	// safe for concurrent use.
 	Deny func(ctx context.Context, argv []string) error
@@ -79,7 +80,7 @@ func (r *commandRun) program(ctx context.Context, argv []string) (int, error) {
 
 // checkTarget asks about the program that a symbolic link stands for, so that a rule about rm also meets a link to it.
 func (r *commandRun) checkTarget(ctx context.Context, path string, argv []string) error {
-	if r.deny == nil {
+	if r.deny == nil && r.rules == nil {
 		return nil
 	}
 	target, err := filepath.EvalSymlinks(path)

@@ -50,6 +50,8 @@ type agent struct {
 	in     protocol.AgentInput
 	frozen protocol.ResolveResponse
 	facts  map[string]protocol.ToolFacts
+	// tighten is in.Permissions as tools' workers get it.
+	tighten json.RawMessage
 
 	transcript *blob.Ref
 	output     string
@@ -113,6 +115,11 @@ func (a *agent) resolve(ctx workflow.Context) error {
 	}
 	for _, f := range a.frozen.Tools {
 		a.facts[f.Name] = f
+	}
+	if a.in.Permissions != nil {
+		if a.tighten, err = json.Marshal(a.in.Permissions); err != nil {
+			return configError(err)
+		}
 	}
 	return nil
 }

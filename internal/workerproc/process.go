@@ -116,11 +116,7 @@ func queue(flag string, f *config.File) string {
 // assemble makes the engine's configuration of a file. Nothing of it needs the server.
 func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, error) {
 	var cfg engine.Config
-	rules, err := newPolicies(f)
-	if err != nil {
-		return cfg, nil, err
-	}
-	defs, sets, err := tools(f, rules)
+	defs, sets, err := tools(f)
 	if err != nil {
 		return cfg, nil, err
 	}
@@ -140,7 +136,6 @@ func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, err
 		Models: map[string]model.Model{"scripted": scripts}, Profiles: f.Profiles, Permissions: f.Engine,
 		Tools: defs, Toolsets: sets, Blobs: blobs, Dir: f.Worker.Dir, KeepOnError: f.Worker.Worktrees.KeepOnError, Log: log,
 	}
-	cfg.Plugins = append(cfg.Plugins, rules.plugin())
 	if f.Worker.GrantKeyFile != "" {
 		if cfg.GrantKeys, err = GrantKeys(f.Worker.GrantKeyFile); err != nil {
 			return cfg, nil, err

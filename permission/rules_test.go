@@ -1,0 +1,78 @@
+package permission_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/tool"
+)
+
+func domains(tool string, hosts ...string) permission.Rule {
+	return permission.Rule{Tool: permission.One(tool), Domains: permission.Many(hosts...)}
+}
+
+func TestRulesHost(t *testing.T) {
+	secret := domains("fetch", "secret.example")
+	secret.Reason = "not ours"
+	c := compile(t, permission.Spec{
+		Engine:    permission.Layer{Deny: []permission.Rule{domains("fetch", "evil.example", "10.0.0.1"), secret}},
+		Profile:   permission.Layer{Ask: []permission.Rule{domains("fetch", "evil.example", "*.corp.example")}},
+		AgentDeny: []permission.Rule{domains("fetch", "agent.example")},
+	})
+	for host, want := range map[string]string{
+		"evil.example":           `deny-rule {tool: fetch, domains: [evil.example, 10.0.0.1]}`,
+		"EVIL.example.":          `deny-rule {tool: fetch, domains: [evil.example, 10.0.0.1]}`,
+		"::ffff:10.0.0.1":        `deny-rule {tool: fetch, domains: [evil.example, 10.0.0.1]}`,
+		"secret.example":         `deny-rule {tool: fetch, domains: [secret.example]}: not ours`,
+		"agent.example":          `deny-rule {tool: fetch, domains: [agent.example]}`,
+		"x.CORP.example":         `ask-rule {tool: fetch, domains: [evil.example, "*.corp.example"]}`,
+		"corp.example":           "",
+		"ok.example":             "",
+		"a b":                    `"a b" is no host name or address`,
+		"":                       `"" is no host name or address`,
+		"evil.example\u202e.com": `"evil.example\u202e.com" is no host name or address`,
+	} {
+		err := c.Rules("fetch").Host(host, false)
+		if want == "" {
+			assert.NoError(t, err, host)
+			continue
+		}
+		assert.EqualError(t, err, want, host)
+		assert.NotErrorIs(t, err, nil)
+		var refused tool.Refused
+		require.True(t, errors.As(err, &refused), host)
+		assert.True(t, strings.HasPrefix(want, refused.RefusedBy()) || refused.RefusedBy() == "deny-rule", host)
+	}
+	assert.NoError(t, c.Rules("fetch").Host("x.corp.example", true), "it was asked about")
+	assert.Error(t, c.Rules("fetch").Host("evil.example", true), "a deny is no question")
+	assert.NoError(t, c.Rules("other").Host("evil.example", false))
+	assert.Error(t, c.Rules("other").Host("a b", false))
+}
+
+func TestRulesArgv(t *testing.T) {
+	rm := argvRule("rm **")
+	c := compile(t, permission.Spec{Engine: permission.Layer{
+		Deny: []permission.Rule{{Tool: permission.One("shell")}, rm},
+		Ask:  []permission.Rule{{Tool: permission.One("exec"), Argv: permission.One("ls")}}}})
+	for _, args := range [][]string{
+		{"rm"}, {"rm", "-rf", "x"}, {"/bin/rm", "x"}, {"env", "-u", "A", "rm", "x"}, {"sh", "-c", "cd /; rm x"},
+		{"rm", "a\u202eb"}, {"rm", "\x00"}, {"rm", "\xff"}, {"rm", "a\rb"}, {"rm", strings.Repeat("x", 1<<20)},
+	} {
+		err := c.Rules("shell").Argv(args)
+		var refused *permission.RuleError
+		if assert.True(t, errors.As(err, &refused), "%.40q", args) {
+			assert.Equal(t, rm, *refused.Rule)
+			assert.Equal(t, "deny-rule "+rm.String(), refused.RefusedBy())
+			assert.LessOrEqual(t, len(refused.Subject), 5000)
+		}
+	}
+	assert.NoError(t, c.Rules("shell").Argv([]string{"ls", "rm"}))
+	assert.NoError(t, c.Rules("shell").Argv(nil))
+	assert.NoError(t, c.Rules("exec").Argv([]string{"rm"}))
+	assert.NoError(t, c.Rules("other").Argv([]string{"rm"}))
+}
