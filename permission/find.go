@@ -163,43 +163,6 @@ func (j *judging) vetted() (Decision, bool) {
 	return d, true
 }
 
-// JudgeHost says what the domain rules of a tool say of one host: for a tool that checks every connection it makes,
-// redirects included. The rule is nil if none matches, which allows; text that is no host is denied.
-func (c *Chain) JudgeHost(toolName, host string) (Verdict, *Rule) {
-	p := c.plans[toolName]
-	if p == nil {
-		return Allow, nil
-	}
-	f := finding{deny: none, ask: none}
-	normal, ok := NormalHost(host)
-	if !ok {
-		return Deny, nil
-	}
-	f.in.hosts = []string{normal}
-	f.judgeHosts(c, p, true)
-	switch {
-	case f.deny != none:
-		return Deny, c.deny.copyOf(f.deny)
-	case f.ask != none:
-		return Ask, c.ask.copyOf(f.ask)
-	}
-	return Allow, nil
-}
-
-// DenyArgv returns the deny rule that matches a program with its arguments, or nil: for a tool that checks what a
-// shell really runs, after expansion. An argument list that cannot be judged is not denied here.
-func (c *Chain) DenyArgv(toolName string, args []string) *Rule {
-	p := c.plans[toolName]
-	if p == nil || p.deny.table.Len() == 0 {
-		return nil
-	}
-	r := argv.LexArgv(args).Chain(p.deny.table, argv.Table{})
-	if r.Outcome != argv.Deny {
-		return nil
-	}
-	return c.deny.copyOf(p.deny.earliest(r))
-}
-
 func (t *table) copyOf(i int) *Rule {
 	r := t.rules[i].rule
 	return &r
