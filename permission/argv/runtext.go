@@ -1,13 +1,17 @@
 package argv
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // findActions adds the views on the programs that find runs: -exec and its like, up to ; or +.
 func (s *segment) findActions(args []word, open bool, depth int) {
+	end := lastEnd(args)
 	for i := 0; i < len(args); i++ {
 		w := &args[i]
 		if w.dyn {
-			if w.gap || w.many || closes(args[i+1:]) {
+			if w.gap || w.many || i < end {
 				s.doubt("expansion that may become an action of find")
 			}
 			continue
@@ -17,27 +21,27 @@ func (s *segment) findActions(args []word, open bool, depth int) {
 		default:
 			continue
 		}
-		end := i + 1
-		for end < len(args) && (args[end].dyn || args[end].text != ";" && (args[end].text != "+" || args[end-1].text != "{}")) {
-			end++
+		stop := i + 1
+		for stop < len(args) && (args[stop].dyn || args[stop].text != ";" && (args[stop].text != "+" || args[stop-1].text != "{}")) {
+			stop++
 		}
 		// With a + many names take the place of {}, but only there, and a name never is an option of find.
-		s.program(replaced(args[i+1:end], "{}"), end < len(args) && args[end].text == "+", depth)
-		i = end
+		s.program(replaced(args[i+1:stop], "{}"), stop < len(args) && args[stop].text == "+", depth)
+		i = stop
 	}
 	if open {
 		s.doubt("arguments of find that are not known")
 	}
 }
 
-// closes reports whether words hold the end of an -exec.
-func closes(words []word) bool {
-	for i := range words {
-		if !words[i].dyn && (words[i].text == ";" || words[i].text == "+") {
-			return true
+// lastEnd returns the place of the last word that may end an -exec, or -1.
+func lastEnd(words []word) int {
+	for i := range slices.Backward(words) {
+		if w := &words[i]; !w.dyn && (w.text == ";" || w.text == "+") {
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 // shell adds the views on the -c text of a shell.

@@ -102,3 +102,12 @@ func BenchmarkTable(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkTwoSegments is a whole verdict on a plain command.
+func BenchmarkTwoSegments(b *testing.B) {
+	deny, ask := compileAll(b, []string{"rm -rf **", "git push --force **", "curl **"}), compileAll(b, []string{"git push **", "npm publish", "docker **"})
+	b.ReportAllocs()
+	for b.Loop() {
+		Lex("cd web && npm test").Chain(deny, ask)
+	}
+}
