@@ -42,6 +42,9 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if err != nil {
 		return resp, err
 	}
+	if n := size(in.Permissions); n > protocol.MaxTighten {
+		return resp, fault.Configf("permissions", "have %d bytes of JSON, at most %d fit: they travel with every call", n, protocol.MaxTighten)
+	}
 	// Rules that the agent brings are compiled now, so that a bad one is said at the start.
 	if _, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Isolation: string(iso.Kind)}); err != nil {
 		return resp, err

@@ -187,3 +187,32 @@ func TestFailuresAreLogged(t *testing.T) {
 	observe(t, p, func(context.Context, call, tool.Result) error { return badError{} })
 	assert.NotPanics(t, func() { p.Observe(t.Context(), call{}, tool.Result{Code: tool.OK}) })
 }
+
+// A pipeline without an agent enforces rules while a tool runs, if it is given them.
+func TestExecuteBringsTheRules(t *testing.T) {
+	chain, err := permission.Compile(permission.Spec{Engine: permission.Layer{
+		Deny: []permission.Rule{{Tool: permission.One("t"), Argv: permission.One("rm **")}}}})
+	require.NoError(t, err)
+	var rules tool.Rules
+	def := tool.MustNew("t", "Runs.", func(_ context.Context, c *tool.Context, in struct {
+		Argv []string `json:"argv"`
+	}) (string, error) {
+		if rules = c.Rules; rules == nil {
+			return "ran", nil
+		}
+		return "ran", rules.Argv(in.Argv)
+	})
+	for _, config := range []pipeline.Config{{}, {Rules: chain.Rules}} {
+		p := pipeline.New(config)
+		mountTool(t, p, def)
+		assert.Equal(t, tool.OK, p.Execute(t.Context(), "t", []byte(`{"argv":["ls"]}`)).Code)
+		r := p.Execute(t.Context(), "t", []byte(`{"argv":["rm","x"]}`))
+		assert.Equal(t, config.Rules != nil, rules != nil)
+		if config.Rules == nil {
+			assert.Equal(t, tool.OK, r.Code)
+			continue
+		}
+		assert.Equal(t, tool.Denied, r.Code)
+		assert.Equal(t, `deny-rule {tool: t, argv: "rm **"}`, r.Failure.By)
+	}
+}

@@ -56,6 +56,9 @@ type AgentInput struct {
 	Key          string          `json:"key,omitempty"`
 }
 
+// MaxTighten is the largest Tighten in bytes of JSON. It travels with every call.
+const MaxTighten = 32 << 10
+
 // Tighten holds the deny and ask rules that one agent adds to its profile's.
 type Tighten struct {
 	Deny []permission.Rule `json:"deny,omitempty"`
