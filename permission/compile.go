@@ -33,13 +33,14 @@ type Chain struct {
 // table is the deny or the ask rules of all layers in order.
 type table struct {
 	rules  []entry
-	byTool map[string]int    // the first {tool} rule of a name
-	byRisk map[tool.Risk]int // the first {risk} rule of a risk
+	byTool map[string]int   // the first {tool} rule of a name
+	byRisk [riskClasses]int // the first {risk} rule of a class, or none
 }
 
 type entry struct {
-	rule   Rule
-	origin string
+	rule Rule
+	// why is the reason of a decision by this rule.
+	why string
 	// agent is true for the rules of one agent's input.
 	agent bool
 }
@@ -47,7 +48,7 @@ type entry struct {
 // plan is what the chain must know of a tool whose input some rule reads.
 type plan struct {
 	deny, ask patterns
-	domains   []domainRule
+	domains   domainIndex
 	vetted    argv.Table
 }
 
@@ -57,12 +58,6 @@ type patterns struct {
 	table argv.Table
 	owner []int          // the rule of each
 	rule  map[string]int // pattern text to the first rule that holds it
-}
-
-type domainRule struct {
-	table   string
-	index   int
-	domains []domain
 }
 
 // source is one layer on its way into a chain, with the key that errors name and the word that reasons use.
@@ -142,12 +137,19 @@ func (c *Chain) add(src source) error {
 
 func (t *table) add(rules []Rule, origin string, agent bool) {
 	for _, r := range rules {
-		t.rules = append(t.rules, entry{rule: r, origin: origin, agent: agent})
+		why := r.String() + " (" + origin + ")"
+		if r.Reason != "" {
+			why += ": " + r.Reason
+		}
+		t.rules = append(t.rules, entry{rule: r, why: why, agent: agent})
 	}
 }
 
 func (t *table) index() {
-	t.byTool, t.byRisk = map[string]int{}, map[tool.Risk]int{}
+	t.byTool = map[string]int{}
+	for class := range t.byRisk {
+		t.byRisk[class] = none
+	}
 	for i, e := range t.rules {
 		if !e.rule.Argv.IsZero() || !e.rule.Domains.IsZero() {
 			continue
@@ -158,13 +160,8 @@ func (t *table) index() {
 			}
 		}
 		for _, name := range e.rule.Risk.Values {
-			risk := tool.Risk(name)
-			if name == undeclared {
-				risk = tool.Undeclared
-			}
-			if _, ok := t.byRisk[risk]; !ok {
-				t.byRisk[risk] = i
-			}
+			class := riskClass(tool.Risk(name))
+			t.byRisk[class] = first(t.byRisk[class], i)
 		}
 	}
 }
@@ -181,8 +178,7 @@ func (c *Chain) plan(vetted []Vetted) {
 				case !e.rule.Argv.IsZero():
 					c.planFor(name).side(t.name).add(compilePatterns(e.rule.Argv), i)
 				case !e.rule.Domains.IsZero():
-					p := c.planFor(name)
-					p.domains = append(p.domains, domainRule{table: t.name, index: i, domains: parseDomains(e.rule.Domains)})
+					c.planFor(name).domains.add(t.name, i, parseDomains(e.rule.Domains))
 				}
 			}
 		}

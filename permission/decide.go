@@ -16,7 +16,7 @@ import (
 // input does not fit the tool; it may be nil, and is called again for each modified input. Decide takes as long as
 // the hooks do; ctx ends their wait, which denies.
 func (c *Chain) Decide(ctx context.Context, call Call, validate func(json.RawMessage) []tool.Issue) (d Decision) {
-	j := &judging{chain: c, call: call, validate: validate, layer: ByInvalid}
+	j := judging{chain: c, call: call, validate: validate, layer: ByInvalid, plan: c.plans[call.Tool.Name]}
 	j.call.Input = bytes.Clone(call.Input)
 	if !json.Valid(j.call.Input) {
 		// What is not JSON cannot stand in a decision, which is JSON itself.
@@ -46,8 +46,10 @@ type judging struct {
 	// layer is the one at work, in whose name a panic denies.
 	layer    Decider
 	modified bool
-	// seen is what the tables say about the input; nil when they were not asked about the present one.
-	seen *finding
+	// plan holds the rules that read the input of the tool, or is nil.
+	plan *plan
+	// found is what the tables say about the present input, once found.known is set.
+	found finding
 }
 
 func (j *judging) run(ctx context.Context) Decision {
@@ -97,7 +99,13 @@ func (j *judging) hook(ctx context.Context, h Hook) (Decision, bool) {
 	case answer.kind == answerNone:
 		return Decision{}, false
 	}
-	verdict := map[answerKind]Verdict{answerAllow: Allow, answerAsk: Ask, answerDeny: Deny}[answer.kind]
+	verdict := Deny
+	switch answer.kind {
+	case answerAllow:
+		verdict = Allow
+	case answerAsk:
+		verdict = Ask
+	}
 	reason := fmt.Sprintf("hook %q", h.Name)
 	if answer.reason != "" {
 		reason += ": " + answer.reason
@@ -110,7 +118,7 @@ func (j *judging) modify(input json.RawMessage, who string) (Decision, bool) {
 	if !json.Valid(input) {
 		return j.fail(fmt.Errorf("%s changed the input to what is not JSON", who)), true
 	}
-	j.call.Input, j.modified, j.seen = input, true, nil
+	j.call.Input, j.modified, j.found.known = input, true, false
 	if issues := j.issues(); len(issues) > 0 {
 		d := j.fail(fmt.Errorf("%s changed the input to one that does not fit the tool", who))
 		d.Invalid = issues
@@ -178,20 +186,15 @@ func (j *judging) fallback() Decision {
 		verdict, reason = Ask, "the tool needs approval"
 	}
 	d := j.decide(verdict, ByDefault, reason)
-	d.Segments = j.seen.segments
+	d.Segments = j.found.segments
 	return d
 }
 
 // byRule is a decision of a table.
 func (j *judging) byRule(v Verdict, by Decider, t *table, index int) Decision {
-	e := t.rules[index]
-	reason := e.rule.String() + " (" + e.origin + ")"
-	if e.rule.Reason != "" {
-		reason += ": " + e.rule.Reason
-	}
-	d := j.decide(v, by, reason)
+	d := j.decide(v, by, t.rules[index].why)
 	d.Rule = t.copyOf(index)
-	d.Segments = j.seen.segments
+	d.Segments = j.found.segments
 	return d
 }
 
@@ -204,7 +207,7 @@ func (j *judging) decide(v Verdict, by Decider, reason string) Decision {
 
 // advisories reads the input only if some rule is about domains.
 func (j *judging) advisories() []Advisory {
-	if p := j.chain.plans[j.call.Tool.Name]; p == nil || len(p.domains) == 0 {
+	if j.plan == nil || j.plan.domains.empty() {
 		return nil
 	}
 	return j.find().advisories

@@ -1,8 +1,6 @@
 package permission
 
 import (
-	"slices"
-
 	"github.com/assent-dev/assent/permission/argv"
 	"github.com/assent-dev/assent/tool"
 )
@@ -15,6 +13,8 @@ const none = -1
 
 // finding is what the tables say about one input.
 type finding struct {
+	// known is false until the tables were asked.
+	known     bool
 	deny, ask int // the first matching rule of each table, or none
 	// unsure says why some rule could not be judged, which asks; empty if all could.
 	unsure     string
@@ -30,42 +30,52 @@ func (f *finding) soft() bool { return f.ask != none || f.unsure != "" }
 
 // find asks both tables about the present input, once.
 func (j *judging) find() *finding {
-	if j.seen == nil {
-		j.seen = j.chain.find(j.call)
+	if !j.found.known {
+		j.found = finding{known: true, deny: j.chain.deny.plain(j.call.Tool), ask: j.chain.ask.plain(j.call.Tool)}
+		if j.plan != nil {
+			j.found.read(j.chain, j.plan, j.call)
+		}
 	}
-	return j.seen
+	return &j.found
 }
 
-func (c *Chain) find(call Call) *finding {
-	f := &finding{deny: c.deny.plain(call.Tool), ask: c.ask.plain(call.Tool)}
-	p := c.plans[call.Tool.Name]
-	if p == nil {
-		return f
-	}
+// read judges by the rules that read the input.
+func (f *finding) read(c *Chain, p *plan, call Call) {
 	f.in = readInput(call.Input)
 	if p.deny.table.Len()+p.ask.table.Len() > 0 {
 		f.judgeCommands(p)
 	}
-	if len(p.domains) > 0 {
+	if !p.domains.empty() {
 		f.judgeHosts(c, p, call.Tool.Name == fetchTool)
 	}
-	return f
 }
 
 // plain returns the first rule that names the tool or its risk, or none.
 func (t *table) plain(info tool.Info) int {
-	found := none
+	found := t.byRisk[riskClass(info.Risk)]
 	if i, ok := t.byTool[info.Name]; ok {
-		found = i
-	}
-	risk := info.Risk
-	if !slices.Contains(tool.Risks(), risk) {
-		risk = tool.Undeclared // a word we do not know is no declaration
-	}
-	if i, ok := t.byRisk[risk]; ok {
 		found = first(found, i)
 	}
 	return found
+}
+
+const riskClasses = 6
+
+// riskClass numbers the risks from 0. A word that is none of them is no declaration.
+func riskClass(r tool.Risk) int {
+	switch r {
+	case tool.Read:
+		return 1
+	case tool.Write:
+		return 2
+	case tool.Network:
+		return 3
+	case tool.Execute:
+		return 4
+	case tool.Destructive:
+		return 5
+	}
+	return 0
 }
 
 // first returns the earlier of two rules.
@@ -121,10 +131,9 @@ func (f *finding) judgeHosts(c *Chain, p *plan, enforced bool) {
 	if enforced && f.unsure == "" {
 		f.unsure = f.in.noHost
 	}
-	for _, d := range p.domains {
-		for _, host := range f.in.hosts {
+	for _, host := range f.in.hosts {
+		for _, d := range p.domains.matching(host) {
 			switch {
-			case !matchAny(d.domains, host):
 			case !enforced:
 				f.advisories = append(f.advisories, Advisory{Table: d.table, Rule: c.side(d.table).rules[d.index].rule, Host: host})
 			case d.table == argv.TableDeny:
@@ -146,7 +155,7 @@ func (c *Chain) side(name string) *table {
 // vetted allows a command that the vetted lines cover and no rule on commands stops; it is the last hook.
 func (j *judging) vetted() (Decision, bool) {
 	j.layer = ByHook
-	p := j.chain.plans[j.call.Tool.Name]
+	p := j.plan
 	if p == nil || p.vetted.Len() == 0 {
 		return Decision{}, false
 	}

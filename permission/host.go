@@ -3,6 +3,7 @@ package permission
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -31,6 +32,49 @@ func parseDomains(s Strings) []domain {
 		out[i], _ = parseDomain(text)
 	}
 	return out
+}
+
+// domainRule is the place of a rule with domains.
+type domainRule struct {
+	table string
+	index int
+}
+
+// domainIndex finds the rules that match a host without looking at the others.
+type domainIndex struct {
+	exact, below map[string][]domainRule
+}
+
+func (x *domainIndex) empty() bool { return len(x.exact)+len(x.below) == 0 }
+
+func (x *domainIndex) add(table string, index int, domains []domain) {
+	if x.exact == nil {
+		x.exact, x.below = map[string][]domainRule{}, map[string][]domainRule{}
+	}
+	for _, d := range domains {
+		in := x.exact
+		if d.wild {
+			in = x.below
+		}
+		in[d.host] = append(in[d.host], domainRule{table, index})
+	}
+}
+
+// matching returns the rules that match a host in its normal form, each once: the deny table first, then in order.
+func (x *domainIndex) matching(host string) []domainRule {
+	found := slices.Clone(x.exact[host])
+	for rest, more := host, true; more; {
+		if _, rest, more = strings.Cut(rest, "."); more {
+			found = append(found, x.below[rest]...)
+		}
+	}
+	slices.SortFunc(found, func(a, b domainRule) int {
+		if a.table != b.table {
+			return strings.Compare(b.table, a.table)
+		}
+		return a.index - b.index
+	})
+	return slices.Compact(found)
 }
 
 func matchAny(domains []domain, host string) bool {
