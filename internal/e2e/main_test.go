@@ -15,6 +15,6 @@ func TestMain(m *testing.M) {
 		os.Exit(workerMain())
 	}
 	// These tests wait far more than they compute. A -parallel on the command line wins.
-	_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
+	_ = flag.Set("test.parallel", strconv.Itoa(max(3, runtime.GOMAXPROCS(0))))
 	os.Exit(devservertest.Run(m))
 }
