@@ -3,7 +3,6 @@ package activities_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,11 +70,4 @@ func TestRulesAtRunTime(t *testing.T) {
 			require.Equal(t, tc.want, r.Failure.By)
 		})
 	}
-}
-
-func TestRuleErrorNamesItsCause(t *testing.T) {
-	cause := errors.New("unknown profile")
-	err := &permission.RuleError{Table: "deny", Subject: "shell", Cause: cause}
-	require.ErrorIs(t, err, cause)
-	require.EqualError(t, err, `"shell" cannot be judged: unknown profile`)
 }

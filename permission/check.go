@@ -273,13 +273,14 @@ func (r Rule) matcher() func(string) bool {
 		patterns := argv.NewTable(compilePatterns(r.Argv)...)
 		return func(command string) bool { return argv.Lex(command).Chain(patterns, argv.Table{}).Outcome == argv.Deny }
 	case !r.Domains.IsZero():
-		domains := parseDomains(r.Domains)
+		var domains domainIndex
+		domains.add("", 0, parseDomains(r.Domains))
 		return func(text string) bool {
 			host, ok := hostOf(text)
 			if !ok {
 				host, ok = NormalHost(text)
 			}
-			return ok && matchAny(domains, host)
+			return ok && len(domains.matching(host)) > 0
 		}
 	case !r.Risk.IsZero():
 		return func(risk string) bool { return slices.Contains(r.Risk.Values, risk) }

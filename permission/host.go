@@ -77,15 +77,6 @@ func (x *domainIndex) matching(host string) []domainRule {
 	return slices.Compact(found)
 }
 
-func matchAny(domains []domain, host string) bool {
-	for _, d := range domains {
-		if d.wild && strings.HasSuffix(host, "."+d.host) || !d.wild && host == d.host {
-			return true
-		}
-	}
-	return false
-}
-
 // hostOf returns the normal form of the host of an absolute URL.
 func hostOf(rawURL string) (string, bool) {
 	u, err := url.Parse(rawURL)

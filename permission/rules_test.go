@@ -54,6 +54,13 @@ func TestRulesHost(t *testing.T) {
 	assert.Error(t, c.Rules("other").Host("a b", false))
 }
 
+func TestRuleErrorNamesItsCause(t *testing.T) {
+	cause := errors.New("unknown profile")
+	err := &permission.RuleError{Table: "deny", Subject: "shell", Cause: cause}
+	require.ErrorIs(t, err, cause)
+	require.EqualError(t, err, `"shell" cannot be judged: unknown profile`)
+}
+
 func TestRulesArgv(t *testing.T) {
 	rm := argvRule("rm **")
 	c := compile(t, permission.Spec{Engine: permission.Layer{
