@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -31,11 +32,11 @@ type Def struct {
 // wrong with the definition is a *fault.ConfigError.
 func New[In, Out any](name, description string, fn func(context.Context, *Context, In) (Out, error), opts ...Option) (*Def, error) {
 	d := &Def{info: Info{Name: name, Description: description}}
-	if fn == nil {
-		return nil, fault.Configf(d.key(), "the function is nil")
-	}
 	if err := checkName(name); err != nil {
 		return nil, err
+	}
+	if fn == nil {
+		return nil, fault.Configf(d.key(), "the function is nil")
 	}
 	schema, err := schemaOf(d.key()+".parameters", reflect.TypeFor[In]())
 	if err != nil {
@@ -74,6 +75,9 @@ func MustNew[In, Out any](name, description string, fn func(context.Context, *Co
 // gets the bytes of the arguments as they were decided on; no defaults are filled in.
 func FromSchema(name, description string, schema json.RawMessage, fn func(context.Context, *Context, json.RawMessage) (any, error), opts ...Option) (*Def, error) {
 	d := &Def{info: Info{Name: name, Description: description}}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
 	if fn == nil {
 		return nil, fault.Configf(d.key(), "the function is nil")
 	}
@@ -90,12 +94,12 @@ func FromSchema(name, description string, schema json.RawMessage, fn func(contex
 // fit the schema, before anybody is asked, possibly several times, and must be free of effects. Every error that
 // it joins becomes an Issue.
 func FromPair(name, description string, schema json.RawMessage, validate func(json.RawMessage) error, fn func(context.Context, *Context, json.RawMessage) (any, error), opts ...Option) (*Def, error) {
-	if validate == nil {
-		return nil, fault.Configf("tools."+name, "the validate function is nil")
-	}
 	d, err := FromSchema(name, description, schema, fn, opts...)
 	if err != nil {
 		return nil, err
+	}
+	if validate == nil {
+		return nil, fault.Configf(d.key(), "the validate function is nil")
 	}
 	d.check = func(input, _ json.RawMessage) []Issue { return issuesOf(validate(slices.Clone(input))) }
 	return d, nil
@@ -110,27 +114,38 @@ type object interface {
 
 // FromObject defines a tool from any value with the methods Name() string, Description() string and
 // Execute(context.Context, json.RawMessage) (any, error), and optionally Parameters() json.RawMessage; without
-// it the tool has no parameters. The value need not import this package.
-func FromObject(v any, opts ...Option) (*Def, error) {
+// it the tool has no parameters. The value need not import this package. Its methods are asked once, here; a panic of
+// one of them is a *fault.ConfigError.
+func FromObject(v any, opts ...Option) (d *Def, err error) {
 	o, ok := v.(object)
 	if !ok {
 		return nil, fault.Configf("tools", "%T is no tool: it needs the methods Name() string, Description() string "+
 			"and Execute(context.Context, json.RawMessage) (any, error)", v)
 	}
-	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
+	if r := reflect.ValueOf(v); slices.Contains(nilable, r.Kind()) && r.IsNil() {
 		return nil, fault.Configf("tools", "the tool is a nil %T", v)
 	}
-	schema := json.RawMessage(`{"type":"object","properties":{}}`)
+	defer func() {
+		if p := recover(); p != nil {
+			d, err = nil, fault.Configf("tools", "%T panics when it is asked what it is: %s", v, bounded(fmt.Sprint(p)))
+		}
+	}()
+	name, description, schema := o.Name(), o.Description(), json.RawMessage(`{"type":"object","properties":{}}`)
 	if p, ok := v.(interface{ Parameters() json.RawMessage }); ok {
 		if given := p.Parameters(); given != nil {
 			schema = given
 		}
+	} else if m := reflect.ValueOf(v).MethodByName("Parameters"); m.IsValid() {
+		return nil, fault.Configf("tools", "the method Parameters of %T is a %s; want func() json.RawMessage", v, m.Type())
 	}
 	fn := func(ctx context.Context, _ *Context, input json.RawMessage) (any, error) {
 		return o.Execute(ctx, input)
 	}
-	return FromSchema(o.Name(), o.Description(), schema, fn, opts...)
+	return FromSchema(name, description, schema, fn, opts...)
 }
+
+// nilable are the kinds of values whose methods cannot do anything when they are nil.
+var nilable = []reflect.Kind{reflect.Pointer, reflect.Func, reflect.Chan}
 
 // complete verifies and freezes the definition. fromType says that the schema was reflected from a Go type.
 func (d *Def) complete(schema json.RawMessage, fromType bool, opts []Option) error {

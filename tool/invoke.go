@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/assent-dev/assent/internal/canonjson"
 )
 
 // maxMessage bounds the text of a failure in bytes; history is no place for a tool's whole output.
@@ -77,8 +80,13 @@ func (d *Def) execute(ctx context.Context, call *Context, input, canonical json.
 	return body(ctx)
 }
 
-// failure makes the Result of an error that the body returned.
-func failure(ctx context.Context, err error) Result {
+// failure makes the Result of an error that the body returned, whatever the methods of the error do.
+func failure(ctx context.Context, err error) (r Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = Fail(ToolError, fmt.Sprintf("an error of type %T that cannot be read", err))
+		}
+	}()
 	if issues := (invalidArguments)(nil); errors.As(err, &issues) {
 		return invalid(issues)
 	}
@@ -92,7 +100,7 @@ func failure(ctx context.Context, err error) Result {
 		r.Failure.Started = true
 		return r
 	}
-	r := Fail(ToolError, message(err))
+	r = Fail(ToolError, message(err))
 	retry, ok := asModelRetry(err)
 	if !ok {
 		return r
@@ -138,20 +146,53 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// encode makes the OK Result of a value, or NON_SERIALIZABLE.
+// encode makes the OK Result of a value, or NON_SERIALIZABLE. As encoding/json does, it writes U+FFFD for what is not
+// UTF-8 in a Go string; JSON that the value brings along has to be right.
 func encode(value any) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			r = Fail(NonSerializable, bounded(fmt.Sprintf("the result cannot be written as JSON: %v", p)))
+			r = unwritable("%v", p)
 		}
 	}()
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
-		return Fail(NonSerializable, "the result cannot be written as JSON: "+message(err))
+		return unwritable("%s", message(err))
 	}
-	return Result{Code: OK, Value: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}
+	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	switch {
+	case !utf8.Valid(text):
+		return unwritable("its JSON is not UTF-8")
+	case depthOf(text) > canonjson.MaxDepth:
+		// encoding/json writes what it does not read any more.
+		return unwritable("it is nested more than %d levels deep", canonjson.MaxDepth)
+	}
+	return Result{Code: OK, Value: text}
+}
+
+func unwritable(format string, args ...any) Result {
+	return Fail(NonSerializable, "the result cannot be written as JSON: "+bounded(fmt.Sprintf(format, args...)))
+}
+
+// depthOf counts the levels of objects and lists in a JSON text.
+func depthOf(text []byte) int {
+	depth, deepest, quoted := 0, 0, false
+	for n := 0; n < len(text); n++ {
+		switch c := text[n]; {
+		case quoted && c == '\\':
+			n++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
 }
 
 func invalid(issues []Issue) Result {

@@ -1,9 +1,11 @@
 package tool
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,6 +21,9 @@ const maxExpanded = 100_000
 // maxSubschemas bounds the size of a schema: compiling takes time quadratic in it, and schemas come from servers
 // that nobody here wrote. Providers refuse larger ones.
 const maxSubschemas = 5_000
+
+// maxPointer bounds the pointer of a subschema in bytes, and with it how deep it lies, for the same reason.
+const maxPointer = 4 << 10
 
 // Where the drafts keep subschemas: below the keyword itself, in a list, or by name.
 var (
@@ -46,6 +51,7 @@ func subschemas(document any) ([]string, error) {
 				return fmt.Errorf("%q: dynamic reference %s", pointer, keyword)
 			}
 		}
+		clampCounts(object)
 		children := map[string]any{}
 		for _, k := range oneSubschema {
 			children[pointer+"/"+k] = object[k]
@@ -70,6 +76,9 @@ func subschemas(document any) ([]string, error) {
 			if pointers = append(pointers, p); len(pointers) > maxSubschemas {
 				return fmt.Errorf("more than %d subschemas", maxSubschemas)
 			}
+			if len(p) > maxPointer {
+				return fmt.Errorf("%q…: a subschema whose pointer has more than %d bytes", p[:100], maxPointer)
+			}
 			if err := visit(child, p); err != nil {
 				return err
 			}
@@ -79,13 +88,30 @@ func subschemas(document any) ([]string, error) {
 	return pointers, visit(document, "")
 }
 
+// counts are the keywords that count something.
+var counts = []string{
+	"maxContains", "maxItems", "maxLength", "maxProperties", "minContains", "minItems", "minLength", "minProperties",
+}
+
+// clampCounts lowers counts that no value in a memory reaches to one that the library can hold; it takes larger ones
+// for 0. The schema that is sent stays as it is.
+func clampCounts(schema map[string]any) {
+	for _, k := range counts {
+		if n, ok := schema[k].(json.Number); ok {
+			if f, err := n.Float64(); err != nil || f > math.MaxInt32 {
+				schema[k] = json.Number(strconv.Itoa(math.MaxInt32))
+			}
+		}
+	}
+}
+
 // escapePointer writes a token of a JSON pointer that stands in the fragment of a URL.
 func escapePointer(token string) string {
 	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
 }
 
 // A refGraph finds references that come back to where they started or that leave the document. On its way it
-// visits every schema once and puts nameCheck in place.
+// visits every schema once and lets takeOver change it.
 type refGraph struct {
 	// sizes holds the expanded size of finished schemas; unfinished marks those on the way down.
 	sizes map[*jsonschema.Schema]int
@@ -123,7 +149,7 @@ func (g *refGraph) size(s *jsonschema.Schema) (int, error) {
 		}
 	}
 	g.sizes[s] = total
-	checkNames(s)
+	takeOver(s)
 	return total, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -17,13 +18,17 @@ import (
 // has a path, so that a relative reference leads away from it.
 const schemaURL = "assent:///schema"
 
+// maxSchema bounds the text of a schema in bytes; providers refuse much smaller ones.
+const maxSchema = 1 << 20
+
 // Validator is a compiled JSON Schema: for the parameters of a tool, or for an agent's structured output. It is
 // safe for concurrent use.
 type Validator struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
 	object   bool
-	extra    func(json.RawMessage) error
+	// checks find what a schema cannot say. Each runs on values that passed those before it.
+	checks []func(json.RawMessage) []Issue
 }
 
 // CompileSchema compiles a JSON Schema of draft 2020-12, or of the draft that its $schema names, with formats
@@ -34,11 +39,31 @@ func CompileSchema(raw json.RawMessage) (*Validator, error) {
 	return compileSchema("schema", raw, false)
 }
 
-// With returns a Validator that asks validate too, about values that fit the schema. validate must be free of
-// effects; every error that it joins becomes an Issue.
+// ValidatorFor compiles the schema of a Go type, see SchemaFor. What fits it can be decoded into the type.
+func ValidatorFor[T any]() (*Validator, error) {
+	schema, err := SchemaFor[T]()
+	if err != nil {
+		return nil, err
+	}
+	v, err := compileSchema("schema", schema, true)
+	if err != nil {
+		return nil, err
+	}
+	return v.and(func(value json.RawMessage) []Issue {
+		var into T
+		return decodeInto(value, &into)
+	}), nil
+}
+
+// With returns a Validator that asks validate too, about values that fit so far. validate must be free of effects;
+// every error that it joins becomes an Issue.
 func (v *Validator) With(validate func(json.RawMessage) error) *Validator {
+	return v.and(func(value json.RawMessage) []Issue { return issuesOf(validate(value)) })
+}
+
+func (v *Validator) and(check func(json.RawMessage) []Issue) *Validator {
 	with := *v
-	with.extra = validate
+	with.checks = append(slices.Clip(v.checks), check)
 	return &with
 }
 
@@ -52,10 +77,13 @@ func (v *Validator) Validate(value json.RawMessage) []Issue {
 	if err != nil {
 		return jsonIssues(err)
 	}
-	if issues := v.validate(canonical); issues != nil || v.extra == nil {
-		return issues
+	issues := v.validate(canonical)
+	for _, check := range v.checks {
+		if issues == nil {
+			issues = guarded(func() []Issue { return check(bytes.Clone(value)) })
+		}
 	}
-	return guarded(func() []Issue { return issuesOf(v.extra(bytes.Clone(value))) })
+	return issues
 }
 
 // isObject reports whether the schema admits objects only, said in the one way that every provider reads.
@@ -63,24 +91,28 @@ func (v *Validator) isObject() bool { return v.object }
 
 // validate checks a canonical value against the schema alone.
 func (v *Validator) validate(canonical json.RawMessage) []Issue {
-	value, err := decodeAny(canonical)
-	if err != nil {
-		return []Issue{{Message: err.Error()}}
-	}
-	err = v.compiled.Validate(value)
-	if err == nil {
+	return guarded(func() []Issue {
+		value, err := decodeAny(canonical)
+		if err != nil {
+			return []Issue{{Message: message(err)}}
+		}
+		if b := (budget{left: maxSteps}); !b.affords(v.compiled, value, 0) {
+			return []Issue{{Message: fmt.Sprintf("is too large: checking it takes more than %d steps", maxSteps)}}
+		}
+		var failed *jsonschema.ValidationError
+		if errors.As(v.compiled.Validate(value), &failed) {
+			return schemaIssues(failed)
+		}
 		return nil
-	}
-	var failed *jsonschema.ValidationError
-	if !errors.As(err, &failed) {
-		return []Issue{{Message: message(err)}}
-	}
-	return schemaIssues(failed)
+	})
 }
 
 // compileSchema compiles raw, the value of key. With content, text that is declared as base64 has to be base64; that
 // is for schemas of Go types, whose decoding insists on it anyway but cannot say where.
 func compileSchema(key string, raw json.RawMessage, content bool) (*Validator, error) {
+	if len(raw) > maxSchema {
+		return nil, fault.Configf(key, "has %d bytes, at most %d are taken", len(raw), maxSchema)
+	}
 	canonical, err := canonjson.Canonical(raw)
 	if err != nil {
 		return nil, &fault.ConfigError{Key: key, Msg: "is not a JSON text", Cause: err}
@@ -118,15 +150,20 @@ func compile(document any, content bool) (schema *jsonschema.Schema, err error) 
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
+	for _, f := range formats {
+		compiler.RegisterFormat(f)
+	}
+	engine := &patterns{}
+	compiler.UseRegexpEngine(engine.compile)
 	if content {
 		compiler.AssertContent()
 	}
 	compiler.UseLoader(noLoader{})
-	if err := compiler.AddResource(schemaURL, document); err != nil {
-		return nil, err
-	}
 	pointers, err := subschemas(document)
 	if err != nil {
+		return nil, err
+	}
+	if err := compiler.AddResource(schemaURL, document); err != nil {
 		return nil, err
 	}
 	if schema, err = compiler.Compile(schemaURL); err != nil {
@@ -145,6 +182,7 @@ func compile(document any, content bool) (schema *jsonschema.Schema, err error) 
 			return nil, err
 		}
 	}
+	engine.sealed = true
 	return schema, nil
 }
 

@@ -63,26 +63,38 @@ func jsonIssues(err error) []Issue {
 	if bad.Detail != "" {
 		text += ": " + bad.Detail
 	}
-	return []Issue{{Pointer: bad.Pointer, Message: text}}
+	return []Issue{{Pointer: shortened(bad.Pointer), Message: text}}
 }
+
+// maxJoined bounds how many joined errors are looked at; an error may join itself.
+const maxJoined = 10_000
 
 // issuesOf lists the errors that err joins, or err itself.
 func issuesOf(err error) []Issue {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []Issue{{Message: message(err)}}
-	}
 	var issues []Issue
-	for _, e := range joined.Unwrap() {
-		issues = append(issues, issuesOf(e)...)
+	left, more := maxJoined, 0
+	var visit func(err error)
+	visit = func(err error) {
+		joined, ok := err.(interface{ Unwrap() []error })
+		if left--; ok && left > 0 {
+			parts := joined.Unwrap()
+			for _, part := range parts {
+				visit(part)
+			}
+			if len(parts) > 0 {
+				return
+			}
+		}
+		if len(issues) == maxIssues {
+			more++
+			return
+		}
+		issues = append(issues, Issue{Message: shortened(message(err))})
 	}
-	if issues == nil {
-		issues = []Issue{{Message: message(err)}}
+	if err != nil {
+		visit(err)
 	}
-	return issues
+	return atMost(issues, more)
 }
 
 // decodeIssues turns the error of decoding arguments that fit their schema into Issues: a number beyond its Go
@@ -93,7 +105,7 @@ func decodeIssues(err error) []Issue {
 	}
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {
-		return []Issue{{Message: message(err)}}
+		return []Issue{{Message: shortened(message(err))}}
 	}
 	pointer := ""
 	if mismatch.Field != "" {

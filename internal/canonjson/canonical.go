@@ -16,6 +16,9 @@ const MaxDepth = 1000
 // costing a gigabyte in whoever computes with it next.
 const MaxExponent = 10_000
 
+// MaxDigits bounds the significant digits of a number, which cost time beyond proportion in whoever computes with them.
+const MaxDigits = MaxExponent
+
 // What can be wrong with JSON text. An *Error wraps exactly one of them.
 var (
 	ErrSyntax        = errors.New("syntax error")
@@ -32,7 +35,8 @@ var (
 type Error struct {
 	// Err is one of the sentinels of this package.
 	Err error
-	// Pointer is the JSON pointer of the value that was being read; empty is the whole text.
+	// Pointer is the JSON pointer of the value that was being read; empty is the whole text. Of a long key or pointer
+	// it is the beginning, with … for the rest.
 	Pointer string
 	// Offset counts bytes from the start of the text.
 	Offset int

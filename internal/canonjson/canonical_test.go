@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -110,6 +111,7 @@ func TestErrors(t *testing.T) {
 		{"exponent beyond int", `1e99999999999999999999`, canonjson.ErrNumberRange, ""},
 		{"exponent at the end of int", `1e9223372036854775807`, canonjson.ErrNumberRange, ""},
 		{"exponent at the other end of int", `0.001e-9223372036854775808`, canonjson.ErrNumberRange, ""},
+		{"digits without end", `{"n":0.` + strings.Repeat("1", canonjson.MaxDigits+1) + `}`, canonjson.ErrNumberRange, "/n"},
 		{"duplicate key", `{"a":{"k":1,"j":2,"k":3}}`, canonjson.ErrDuplicateKey, "/a/k"},
 		{"duplicate key in disguise", `{"a":1,"\u0061":2}`, canonjson.ErrDuplicateKey, "/a"},
 		{"lone high surrogate", `"\ud83d"`, canonjson.ErrLoneSurrogate, ""},
@@ -145,6 +147,22 @@ func TestErrorText(t *testing.T) {
 	require.EqualError(t, err, `json "/a": syntax error at byte 5: unexpected '?', want a value`)
 	_, err = canonjson.Canonical([]byte(`{"a":`))
 	require.EqualError(t, err, `json "/a": syntax error at byte 5: unexpected end, want a value`)
+}
+
+func TestPointerIsBounded(t *testing.T) {
+	key := strings.Repeat("é", 1<<20)
+	for name, in := range map[string]string{
+		"one long key":   `{"` + key + `":?}`,
+		"many keys":      strings.Repeat(`{"`+key[:400]+`":`, 900),
+		"long and twice": `{"` + key + `":1,"` + key + `":2}`,
+	} {
+		_, err := canonjson.Canonical([]byte(in))
+		var e *canonjson.Error
+		require.ErrorAs(t, err, &e, name)
+		require.Less(t, len(e.Pointer), 5000, name)
+		require.True(t, utf8.ValidString(e.Pointer), name)
+		require.Contains(t, e.Pointer, "…", name)
+	}
 }
 
 func TestObject(t *testing.T) {

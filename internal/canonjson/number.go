@@ -68,7 +68,7 @@ type decimal struct {
 	point    int
 }
 
-// parseDecimal reads a literal of valid syntax. It returns false if the exponent of its value is beyond MaxExponent.
+// parseDecimal reads a literal of valid syntax. It returns false if its value is beyond MaxExponent or MaxDigits.
 func parseDecimal(literal []byte) (decimal, bool) {
 	var d decimal
 	literal, d.negative = bytes.CutPrefix(literal, []byte("-"))
@@ -89,7 +89,7 @@ func parseDecimal(literal []byte) (decimal, bool) {
 		return decimal{}, true
 	}
 	// Compared before they are added: the sum of an exponent near the limit of int and point may overflow.
-	if tooFar || exponent > MaxExponent-point || exponent < -MaxExponent-point {
+	if tooFar || len(d.digits) > MaxDigits || exponent > MaxExponent-point || exponent < -MaxExponent-point {
 		return d, false
 	}
 	d.point = point + exponent

@@ -32,14 +32,31 @@ type member struct {
 func (s *scanner) fail(err error, offset int, detail string) error {
 	var b strings.Builder
 	for _, p := range s.path {
+		if b.Len() > maxPointer {
+			b.WriteString("/…")
+			break
+		}
 		b.WriteByte('/')
 		if p.isIndex {
 			b.WriteString(strconv.Itoa(p.index))
 		} else {
-			b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(p.key))
+			b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(shortened(p.key)))
 		}
 	}
 	return &Error{Err: err, Pointer: b.String(), Offset: offset, Detail: detail}
+}
+
+// maxPointer bounds the pointer of an error in bytes, roughly, and maxToken one key in it.
+const (
+	maxPointer = 4 << 10
+	maxToken   = 500
+)
+
+func shortened(key string) string {
+	if len(key) <= maxToken {
+		return key
+	}
+	return strings.ToValidUTF8(key[:maxToken], "") + "…"
 }
 
 // unexpected reports what stands at pos in place of what was wanted.

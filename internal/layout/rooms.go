@@ -47,7 +47,7 @@ var Rooms = []Room{
 	{"worktree", 1, "isolation, lease, patch, provider: words and policy, no git", nil, effects},
 
 	{"tool", 2, "definitions, schemas, contracts, validation, results", []string{
-		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text",
+		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/net/idna", "golang.org/x/text",
 	}, effects},
 	{"worktree/git", 2, "the worktree driver on go-git; starts no git", []string{
 		"github.com/go-git/go-git/v5", "github.com/go-git/go-billy/v5", "golang.org/x/sys",
