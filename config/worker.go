@@ -2,12 +2,11 @@ package config
 
 import (
 	"net"
-	"net/netip"
 	"regexp"
 	"strings"
 
 	"github.com/assent-dev/assent/fault"
-	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/toolbox"
 )
 
 var envName = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]*\z`)
@@ -114,10 +113,8 @@ func (v value) admitted() []string {
 	out := []string{}
 	v.list("a list of hosts", func(e value) {
 		text := e.name()
-		if _, err := netip.ParsePrefix(text); err != nil && e.r.err == nil {
-			if _, ok := permission.NormalHost(text); !ok {
-				e.fail("bad host %q, want a host name, an IP address or a CIDR prefix", text)
-			}
+		if err := toolbox.CheckAllow(text); err != nil && e.r.err == nil {
+			e.fail("%v", err)
 		}
 		out = append(out, text)
 	})

@@ -1,6 +1,6 @@
-// Package toolbox holds the first-party tools: files, shell, exec, escalate and report_progress.
+// Package toolbox holds the first-party tools: files, shell, exec, fetch, escalate and report_progress.
 //
-// All of them work in the directory of the tool.Context. The file tools open below it with os.Root: an absolute path,
+// Files, shell and exec work in the directory of the tool.Context. The file tools open below it with os.Root: an absolute path,
 // a ".." and a symbolic link that leads out are refused, .git is never written in any spelling, and named pipes,
 // devices and sockets are no files. Output is bounded, sorted and says what it left out.
 //
@@ -13,6 +13,9 @@
 // every command that is really executed, after expansion, and redirections, reading ones and sourced files included,
 // reach files below the working directory and the TMPDIR of the call, and /dev/null. This is policy, not containment:
 // what a program does by itself is not seen. The engine sh runs the real shell and enforces nothing.
+//
+// fetch makes HTTP requests. It judges the host of every redirect and every address of a host before it connects, and
+// connects to nothing else than what it judged; addresses that are not public need an operator's leave.
 //
 // Workers register these tools; models read their names and arguments, which golden files freeze.
 package toolbox

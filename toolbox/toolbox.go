@@ -9,6 +9,7 @@ const FilesSet = "files"
 type Config struct {
 	Shell ShellConfig
 	Exec  ExecConfig
+	Fetch FetchConfig
 }
 
 // All returns every tool of this package, in a fixed order. A bad configuration is a *fault.ConfigError.
@@ -21,7 +22,11 @@ func All(cfg Config) ([]*tool.Def, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(Files(), shell, exec, Escalate(), ReportProgress()), nil
+	fetch, err := Fetch(cfg.Fetch)
+	if err != nil {
+		return nil, err
+	}
+	return append(Files(), shell, exec, fetch, Escalate(), ReportProgress()), nil
 }
 
 // Files returns the file tools: list_files, read_file, search_files, write_file, edit_file and delete_file. They work

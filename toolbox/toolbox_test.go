@@ -101,7 +101,7 @@ func TestRisks(t *testing.T) {
 	want := map[string]tool.Risk{
 		"list_files": tool.Read, "read_file": tool.Read, "search_files": tool.Read,
 		"write_file": tool.Write, "edit_file": tool.Write, "delete_file": tool.Destructive,
-		"shell": tool.Execute, "exec": tool.Execute, "escalate": tool.Read, "report_progress": tool.Read,
+		"shell": tool.Execute, "exec": tool.Execute, "fetch": tool.Network, "escalate": tool.Read, "report_progress": tool.Read,
 	}
 	defs := all(t)
 	require.Len(t, defs, len(want))

@@ -56,7 +56,7 @@ var Rooms = []Room{
 
 	{"permission", 3, "verdict, rules, presets, the chain: a pure decision with its reasons", []string{"golang.org/x/net/idna"}, effects},
 	{"model", 3, "what the engine and a language model say to each other", nil, effects},
-	{"toolbox", 3, "first-party tools: files, shell, exec, escalate, report_progress", []string{shell}, nil},
+	{"toolbox", 3, "first-party tools: files, shell, exec, fetch, escalate, report_progress", []string{shell, "golang.org/x/net/idna"}, nil},
 
 	{"approval", 4, "question, answer, key, ledger: words and rules, no waiting", nil, effects},
 	{"pipeline", 4, "the five stages of a call, plugins as scopes", nil, []string{"os", "net/http"}},

@@ -11,6 +11,7 @@ func tools(f *config.File) ([]*tool.Def, map[string][]string, error) {
 	defs, err := toolbox.All(toolbox.Config{
 		Shell: toolbox.ShellConfig{Engine: f.Worker.Shell.Engine, Env: f.Worker.Shell.Env},
 		Exec:  toolbox.ExecConfig{Env: f.Worker.Shell.Env},
+		Fetch: toolbox.FetchConfig{Allow: f.Worker.Fetch.Allow},
 	})
 	if err != nil {
 		return nil, nil, err
