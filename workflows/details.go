@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission/argv"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -48,10 +49,36 @@ func pending(q approval.Approval, workflowID, namespace, signal string) string {
 		until = moment(*q.Deadline) + "; after that it is denied"
 	}
 	fmt.Fprintf(&s, "- **why** %s\n- **asked** %s\n- **answer until** %s\n", code(q.Why, mostWhy), moment(q.AskedAt), until)
+	asking(&s, q.Segments)
 	fmt.Fprintf(&s, "- **allow** %s, unless the rules have changed and deny it\n- **deny** %s\n\nWith these arguments:\n", allowed, denied)
 	at.arguments(&s, q.Input)
 	at.answers(&s, q.Key)
 	return s.String()
+}
+
+// asking tells the parts of a command that ask, and what makes them.
+func asking(s *strings.Builder, segments []argv.Segment) {
+	const most = 5
+	parts := 0
+	for _, seg := range segments {
+		if seg.Verdict != argv.Ask.String() {
+			continue
+		}
+		if parts++; parts > most {
+			continue
+		}
+		fmt.Fprintf(s, "- **asks for** %s", span(seg.Segment))
+		if seg.Pattern != "" {
+			fmt.Fprintf(s, ", %s pattern %s", seg.Table, span(seg.Pattern))
+		}
+		if seg.Construct != "" {
+			fmt.Fprintf(s, ", %s", span(seg.Construct))
+		}
+		s.WriteString("\n")
+	}
+	if parts > most {
+		fmt.Fprintf(s, "- **asks for** %d more parts of the command\n", parts-most)
+	}
 }
 
 // unshown tells of questions for which there is no room.

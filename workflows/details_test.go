@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 // details is the Markdown that the Temporal UI shows on the workflow's page.
@@ -103,4 +105,39 @@ func TestDetailsSayWhatTheyCut(t *testing.T) {
 	}, time.Hour)
 	b.answer(2*time.Hour, 0, approval.Deny)
 	b.run(protocol.AgentInput{})
+}
+
+// A command is explained part by part: which of them asks, and by which pattern or construct.
+func TestDetailsShowThePartsThatAsk(t *testing.T) {
+	rule := permission.Rule{Tool: permission.One("sh"), Argv: permission.Many("git push **", "rm **")}
+	for name, tc := range map[string]struct {
+		command string
+		want    []string
+		not     string
+	}{
+		"a pattern":   {"make && git push origin", []string{"- **asks for** `git push origin`, ask pattern `git push **`\n"}, "`make`"},
+		"a construct": {"make; echo $(date)", []string{"- **asks for** `echo $(date)`, `command substitution`\n"}, "`make`"},
+		"many": {strings.Repeat("rm x;", 9), []string{"- **asks for** `rm x`, ask pattern `rm **`\n",
+			"- **asks for** 4 more parts of the command\n"}, "5 more"},
+		"foreign text": {"rm '`'; rm {runId}", []string{"- **asks for** `rm '''`, ask pattern"}, "{runId}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := asking(many(1, "{tool: sh, args: {command: "+strconv.Quote(tc.command)+"}}"))
+			shown := false
+			s.tools = []*tool.Def{shellTool()}
+			s.profile.Permissions = permission.Layer{Ask: []permission.Rule{rule}}
+			b := newBench(t, s)
+			b.env.RegisterDelayedCallback(func() {
+				d, _, _ := strings.Cut(b.details(), "With these arguments")
+				for _, want := range tc.want {
+					require.Contains(t, d, want)
+				}
+				require.NotContains(t, d, tc.not)
+				shown = true
+			}, time.Hour)
+			b.answer(2*time.Hour, 0, approval.Deny)
+			b.run(protocol.AgentInput{})
+			require.True(t, shown)
+		})
+	}
 }
