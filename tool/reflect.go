@@ -46,15 +46,15 @@ func schemaOf(key string, t reflect.Type) (schema json.RawMessage, err error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if err := checkType(key, t); err != nil {
-		return nil, err
-	}
 	defer func() {
 		// A JSONSchema method is foreign code, and the library panics on what it cannot express.
 		if p := recover(); p != nil {
 			schema, err = nil, fault.Configf(key, "no schema for %s: %v", t, p)
 		}
 	}()
+	if err := checkType(key, t); err != nil {
+		return nil, err
+	}
 	s := reflectSchema(t)
 	if err := tidy(key, s); err != nil {
 		return nil, err

@@ -1,9 +1,13 @@
 package tool
 
 import (
+	"bytes"
+	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/assent-dev/assent/fault"
 )
@@ -85,10 +89,15 @@ func (c *typeCheck) fields(t reflect.Type, names map[string]bool) error {
 			continue
 		}
 		if !f.IsExported() {
+			if f.Anonymous {
+				return c.fail("field %s.%s: what is embedded without its own fields has to be exported", t, f.Name)
+			}
 			continue
 		}
 		if name == "" {
 			name = f.Name
+		} else if !validName(name) {
+			return c.fail("field %s.%s: encoding/json does not take the name %q", t, f.Name, name)
 		}
 		if names[name] {
 			return c.fail("type %s: two fields are called %q", t, name)
@@ -125,14 +134,61 @@ func (c *typeCheck) embedded(f reflect.StructField, target reflect.Type, names m
 func (c *typeCheck) tag(t reflect.Type, f reflect.StructField, words []string) error {
 	for _, w := range words {
 		key, _, hasValue := strings.Cut(w, "=")
-		bare := w == "" || w == "required" || w == "nullable"
-		if bare || hasValue && slices.Contains(tagWords, key) {
+		switch {
+		case w == "" || w == "required":
 			continue
+		case hasValue && slices.Contains(tagWords, key):
+			if err := c.effect(t, f, w); err != nil {
+				return err
+			}
+			continue
+		case w == "nullable":
+			return c.fail("field %s.%s: providers refuse unions with null; use omitempty", t, f.Name)
 		}
 		return c.fail(`field %s.%s: unknown word %q in the jsonschema tag; write a comma in a text as \\, or use jsonschema_description`,
 			t, f.Name, w)
 	}
 	return nil
+}
+
+// effect refuses a word that the library drops because it does not fit the type of the field, such as minLength=x or a
+// default of a map, and one that says null.
+func (c *typeCheck) effect(t reflect.Type, f reflect.StructField, word string) error {
+	if c.check(f.Type) != nil || strings.HasSuffix(word, "=false") {
+		return nil
+	}
+	with, without := schemaOfField(f.Type, word), schemaOfField(f.Type, "")
+	switch key, value, _ := strings.Cut(word, "="); {
+	case with != nil && bytes.Equal(with, without):
+		return c.fail("field %s.%s: %q in the jsonschema tag has no effect on a %s", t, f.Name, word, f.Type)
+	case strings.HasSuffix(key, "type") && slices.Contains(strings.Split(value, ";"), "null"):
+		return c.fail("field %s.%s: providers refuse unions with null; use omitempty", t, f.Name)
+	case key == "type" && f.Type.Kind() != reflect.Interface:
+		return c.fail("field %s.%s: %q contradicts %s", t, f.Name, word, f.Type)
+	}
+	return nil
+}
+
+// schemaOfField returns the schema of a field whose tag has this one word.
+func schemaOfField(t reflect.Type, word string) json.RawMessage {
+	tag := strconv.Quote(strings.ReplaceAll(word, ",", `\,`))
+	one := reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: reflect.StructTag("jsonschema:" + tag)}})
+	s := reflectSchema(one)
+	// Words about the struct, such as oneof_required, stay beside its properties.
+	text, err := json.Marshal([]any{s.Properties.Value("F"), s.OneOf, s.AnyOf})
+	if err != nil {
+		return nil // said where the schema is written
+	}
+	return text
+}
+
+// validName reports whether encoding/json takes a name from a tag; from others it silently goes back to the Go name.
+// A dash alone is what the schema library leaves out.
+func validName(name string) bool {
+	odd := func(r rune) bool {
+		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}
+	return name != "-" && !strings.ContainsFunc(name, odd)
 }
 
 // splitTag splits at commas that no backslash precedes, as the library does.
