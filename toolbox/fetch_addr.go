@@ -95,8 +95,8 @@ func (l *allowList) add(entry string) error {
 		return err
 	}
 	bare := entry
-	if inner, ok := strings.CutPrefix(entry, "["); ok {
-		bare = strings.TrimSuffix(inner, "]")
+	if strings.HasPrefix(entry, "[") && strings.HasSuffix(entry, "]") {
+		bare = entry[1 : len(entry)-1]
 	}
 	host, addr, err := parseHost(bare)
 	switch {

@@ -65,17 +65,19 @@ func (f *fetcher) check(ctx context.Context, rules tool.Rules, t target, asked b
 			return nil, &net.DNSError{Err: "no address", Name: t.host, IsNotFound: true}
 		}
 	}
-	for _, addr := range addrs {
-		if err := f.checkAddr(rules, t, addr); err != nil {
+	checked := make([]netip.Addr, len(addrs))
+	for i, addr := range addrs {
+		checked[i] = addr.Unmap()
+		if err := f.checkAddr(rules, t, checked[i]); err != nil {
 			return nil, err
 		}
 	}
-	return addrs, nil
+	return checked, nil
 }
 
 // checkAddr judges one address of a target. Nobody was asked about it, unless it is what the URL says.
 func (f *fetcher) checkAddr(rules tool.Rules, t target, addr netip.Addr) error {
-	plain := addr.Unmap().WithZone("")
+	plain := addr.WithZone("")
 	if plain != t.addr {
 		if err := judge(rules, plain.String(), false); err != nil {
 			return fmt.Errorf("%s is %s: %w", t.host, addr, err)
@@ -117,9 +119,23 @@ func judge(rules tool.Rules, host string, asked bool) error {
 	return &FetchDeniedError{By: by, Cause: err}
 }
 
+// The resolver of Go finds a full name, with its final dot, in the hosts file too; that of the C library does not. A name
+// of one label it finds there only without the dot, so hostsFile asks nobody else.
+var (
+	resolver  = &net.Resolver{PreferGo: true}
+	hostsFile = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no server is asked")
+	}}
+)
+
 // lookupFull looks a name up as it stands. Search domains would turn it into another name, which nobody has judged.
 func lookupFull(ctx context.Context, host string) ([]netip.Addr, error) {
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
+	if !strings.Contains(host, ".") {
+		if addrs, err := hostsFile.LookupNetIP(ctx, "ip", host); err == nil {
+			return addrs, nil
+		}
+	}
+	return resolver.LookupNetIP(ctx, "ip", host+".")
 }
 
 // transport serves one request. It connects to the addresses that were checked and to nothing else, whatever it tries
@@ -177,6 +193,7 @@ func fetchProblem(ctx context.Context, err error) error {
 	var (
 		refused tool.Refused
 		dns     *net.DNSError
+		record  tls.RecordHeaderError
 		cert    *tls.CertificateVerificationError
 		network net.Error
 	)
@@ -186,13 +203,15 @@ func fetchProblem(ctx context.Context, err error) error {
 	case context.Cause(ctx) == errFetchTime:
 		return errors.New("no whole answer in time; the server, or one it redirects to, is slow")
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return fmt.Errorf("no such host %q; names are looked up in full, without search domains", dns.Name)
+		return fmt.Errorf("no such host %q; names are looked up in full, without search domains", strings.TrimSuffix(dns.Name, "."))
 	case errors.As(err, &dns):
 		return fmt.Errorf("the name %q cannot be resolved now: %s", dns.Name, dns.Err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errors.New("connection refused: nothing listens at this host and port")
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return errors.New("the host cannot be reached from here")
+	case errors.As(err, &record):
+		return errors.New("TLS failed: the server does not speak it at this port")
 	case errors.As(err, &cert):
 		return fmt.Errorf("TLS failed: %w", cert.Err)
 	case errors.As(err, &network) && network.Timeout():
