@@ -61,10 +61,14 @@ func (s *segment) builtin(args []word) {
 		s.asks = "let"
 	case neverAllowed[name]:
 		s.refuse(name)
+	case hasOption(name, args[1:]):
+		s.refuse("option of " + name + " that runs text")
 	case evaluatesNames[name] && subscript(name, args[1:]):
-		s.asks = "subscript that bash evaluates"
+		s.asks = evaluatedSubscript
 	}
 }
+
+const evaluatedSubscript = "subscript that bash evaluates"
 
 var reserved = map[string]bool{
 	"!": true, "{": true, "}": true, "[[": true, "]]": true, "case": true, "coproc": true, "do": true, "done": true,
@@ -76,6 +80,21 @@ var reserved = map[string]bool{
 var neverAllowed = map[string]bool{
 	"eval": true, ".": true, "source": true, "trap": true, "alias": true, "builtin": true, "command": true,
 	"exec": true, "declare": true, "local": true, "typeset": true, "nameref": true,
+	"compgen": true, "complete": true,
+}
+
+// textOptions are the options with which a builtin of bash runs words or text, or changes what a name runs.
+var textOptions = map[string]string{"mapfile": "C", "readarray": "C", "jobs": "x", "hash": "p", "bind": "x", "enable": "f"}
+
+// hasOption reports whether one of args is, or may become, such an option of the builtin called name.
+func hasOption(name string, args []word) bool {
+	letters, ok := textOptions[name]
+	return ok && slices.ContainsFunc(args, func(w word) bool {
+		if w.dyn {
+			return !startsPlainly(&w)
+		}
+		return strings.HasPrefix(w.text, "-") && strings.Contains(w.text, letters)
+	})
 }
 
 // evaluatesNames are the builtins in which bash runs $(…) out of the subscript of a quoted name.

@@ -96,11 +96,9 @@ func invisible(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
 		return false
-	case unicode.In(r, unicode.Zs, unicode.Zl, unicode.Zp, unicode.Cf):
+	case unicode.In(r, unicode.Zs, unicode.Zl, unicode.Zp, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 		return true
-	case r == 0x034f, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x2800, r == 0x3164, r == 0xffa0:
-		return true
-	case r >= 0x180b && r <= 0x180f, r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0100 && r <= 0xe01ef:
+	case r == 0x2800, r >= 0x180b && r <= 0x180f: // the empty braille pattern; Mongolian selectors and separator
 		return true
 	}
 	return false

@@ -44,7 +44,7 @@ var (
 			"ignore-signal", "list-signal-handling"},
 		longArgs: []string{"argv0", "chdir", "split-string", "unset"}}
 	xargsOptions = options{
-		flags: "0oprtx", args: "adEIJLnPRSs", attached: "eil",
+		flags: "0oprtx", args: "adEILnPRSs", attached: "eil",
 		long: []string{"exit", "interactive", "no-run-if-empty", "null", "open-tty", "show-limits", "verbose", "help", "version",
 			"eof", "replace", "max-lines"},
 		longArgs: []string{"arg-file", "delimiter", "max-args", "max-chars", "max-procs", "process-slot-var"}}
@@ -58,8 +58,8 @@ var (
 var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "ash": true, "ksh": true, "mksh": true, "zsh": true, "rbash": true}
 
 // runners are the names of all programs that are looked behind.
-var runners = slices.Concat([]string{"alias", "command", "env", "eval", "find", "trap", "xargs"},
-	slices.Sorted(maps.Keys(wrappers)), slices.Sorted(maps.Keys(shells)))
+var runners = slices.Concat([]string{"alias", "command", "compgen", "complete", "env", "eval", "find", "let", "trap", "xargs"},
+	slices.Sorted(maps.Keys(wrappers)), slices.Sorted(maps.Keys(shells)), slices.Sorted(maps.Keys(textOptions)))
 
 // program adds the views on words as the argument list of a program: as they stand, under the base name of the
 // program's path, and the programs that it runs in turn. With open, more words may follow.
@@ -150,6 +150,14 @@ func (s *segment) behind(name string, args []word, open bool, depth int) {
 		s.shell(name, args, open, depth)
 		return
 	}
+	switch {
+	case name == "let", name == "compgen", name == "complete":
+		s.doubt(name)
+	case hasOption(name, args):
+		s.doubt("option of " + name + " that runs text")
+	case evaluatesNames[name] && subscript(name, args):
+		s.doubt(evaluatedSubscript)
+	}
 	switch name {
 	case "command":
 		rest, opts, ok := commandOptions.scan(args)
@@ -187,8 +195,11 @@ func (s *segment) wrapped(name string, w wrapper, args []word, open bool, depth 
 		}
 		rest = rest[1:]
 	}
-	if ok && w.assigns {
-		rest, ok = skipAssigns(rest)
+	for before := 0; ok && w.assigns && len(rest) != before; {
+		before = len(rest)
+		if rest, ok = skipAssigns(rest); ok && len(rest) != before {
+			rest, ok = w.options.skip(rest) // more of them may follow
+		}
 	}
 	if !ok {
 		s.doubt(unknownOption(name))
@@ -259,9 +270,10 @@ func (s *segment) xargs(args []word, depth int) {
 	if len(rest) == 0 {
 		return // it runs echo
 	}
-	mark := ""
+	mark, counts := "", false
 	for _, o := range opts {
-		if o.is("I", "J", "i", "replace") {
+		counts = counts || o.is("n", "L", "l", "max-args", "max-lines") // the last of these and -I wins
+		if o.is("I", "i", "replace") {
 			if mark = o.arg; mark == "" {
 				mark = "{}"
 			}
@@ -275,7 +287,7 @@ func (s *segment) xargs(args []word, depth int) {
 		s.program(rest, true, depth)
 		return
 	}
-	s.program(replaced(rest, mark), false, depth)
+	s.program(replaced(rest, mark), counts, depth)
 }
 
 // replaced returns words with mark standing for any text.
