@@ -54,7 +54,7 @@ func newTarget(u *url.URL) (target, error) {
 		}
 		port = strconv.FormatUint(n, 10)
 	}
-	clean := &url.URL{Scheme: u.Scheme, Path: u.Path, RawPath: u.RawPath, RawQuery: escapeQuery(u.RawQuery), Host: host}
+	clean := &url.URL{Scheme: u.Scheme, Path: u.Path, RawPath: u.RawPath, RawQuery: escapeQuery(u.RawQuery), ForceQuery: u.ForceQuery, Host: host}
 	if addr.Is6() {
 		clean.Host = "[" + host + "]"
 	}

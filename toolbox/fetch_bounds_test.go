@@ -1,0 +1,277 @@
+package toolbox
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/tool"
+)
+
+type (
+	ctx   = context.Context
+	addrs = []netip.Addr
+)
+
+// newSiteAt is a site on an address of its own; the test is skipped where there is none.
+func newSiteAt(t *testing.T, address string, h http.HandlerFunc) *site {
+	l, err := net.Listen("tcp4", address)
+	if err != nil {
+		t.Skipf("cannot listen on %s: %v", address, err)
+	}
+	s := &site{}
+	s.Server = httptest.NewUnstartedServer(s.counting(h))
+	require.NoError(t, s.Listener.Close())
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	bodies := map[string]func(w http.ResponseWriter){
+		"fits":       func(w http.ResponseWriter) { fmt.Fprint(w, strings.Repeat("x", maxBody)) },
+		"one more":   func(w http.ResponseWriter) { fmt.Fprint(w, strings.Repeat("x", maxBody+1)) },
+		"endless":    func(w http.ResponseWriter) { endless(w, []byte(strings.Repeat("x", 1<<16))) },
+		"cut rune":   func(w http.ResponseWriter) { fmt.Fprint(w, "x"+strings.Repeat("é", maxBody)) },
+		"cut binary": func(w http.ResponseWriter) { _, _ = w.Write(bytes.Repeat([]byte{0xff, 0xc3}, maxBody)) },
+		"bomb": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			for range 64 {
+				_, _ = z.Write(make([]byte, 1<<20))
+			}
+			_ = z.Close()
+		},
+		"bad gzip": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Encoding", "gzip")
+			fmt.Fprint(w, "this is not gzip")
+		},
+		"early end": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, "early")
+		},
+		"binary": func(w http.ResponseWriter) { _, _ = w.Write([]byte{0, 1, 0xff}) },
+		"nul":    func(w http.ResponseWriter) { _, _ = w.Write([]byte("a\x00b")) },
+		"empty":  func(http.ResponseWriter) {},
+	}
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) { bodies[strings.ReplaceAll(r.URL.Path[1:], "_", " ")](w) })
+	d := newFetch(t, open())
+	get := func(name string) Fetched {
+		return fetched(t, d, nil, fields{"url": s.at("a.test", "/"+strings.ReplaceAll(name, " ", "_"))})
+	}
+	size := func(f Fetched) int {
+		if f.Encoding == "" {
+			return len(f.Body)
+		}
+		raw, err := base64.StdEncoding.DecodeString(f.Body)
+		require.NoError(t, err)
+		return len(raw)
+	}
+	for name, want := range map[string]Fetched{
+		"fits": {}, "one more": {TruncatedBy: "size"}, "endless": {TruncatedBy: "size"}, "cut rune": {TruncatedBy: "size"},
+		"cut binary": {TruncatedBy: "size", Encoding: "base64"}, "bomb": {TruncatedBy: "size", Encoding: "base64"},
+	} {
+		got := get(name)
+		wantSize := maxBody
+		if name == "cut rune" {
+			wantSize--
+		}
+		assert.Equal(t, wantSize, size(got), name)
+		assert.Equal(t, want.TruncatedBy, got.TruncatedBy, name)
+		assert.Equal(t, want.TruncatedBy != "", got.Truncated, name)
+		assert.Equal(t, want.Encoding, got.Encoding, name)
+	}
+	assert.Equal(t, "gzip: invalid header", get("bad gzip").TruncatedBy)
+	early := get("early end")
+	assert.Equal(t, []string{"early", "the server ended it early"}, []string{early.Body, early.TruncatedBy})
+	assert.Equal(t, []string{"AAH/", "base64"}, []string{get("binary").Body, get("binary").Encoding})
+	assert.Equal(t, []string{"YQBi", "base64"}, []string{get("nul").Body, get("nul").Encoding})
+	assert.Equal(t, Fetched{}.Body, get("empty").Body)
+}
+
+func endless(w http.ResponseWriter, chunk []byte) {
+	for {
+		if _, err := w.Write(chunk); err != nil {
+			return
+		}
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		size := 100
+		if r.URL.Path == "/huge" {
+			size = maxWireHeaders
+		}
+		for i := range 500 {
+			w.Header().Set(fmt.Sprintf("X-%03d", i), strings.Repeat("x", size))
+		}
+	})
+	d := newFetch(t, open())
+	got := fetched(t, d, nil, fields{"url": s.URL})
+	assert.True(t, got.HeadersTruncated)
+	b, err := json.Marshal(got.Headers)
+	require.NoError(t, err)
+	assert.Less(t, len(b), 2*maxHeaders)
+	assert.NotEmpty(t, got.Headers["X-000"])
+	failed(t, call(t, d, nil, fields{"url": s.URL + "/huge"}), false, "header")
+}
+
+// hang serves connections that get stuck at a point, and counts those that are open.
+func hang(t *testing.T) (s *site, open *atomic.Int64) {
+	open = &atomic.Int64{}
+	s = &site{}
+	s.Server = httptest.NewUnstartedServer(s.counting(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(w, r, "/silent", http.StatusFound)
+			return
+		case "/drip":
+			fmt.Fprint(w, "drop")
+			w.(http.Flusher).Flush()
+		}
+		<-r.Context().Done()
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s, open
+}
+
+// mute accepts connections and says nothing.
+func mute(t *testing.T) string {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestCancellationLeavesNothing(t *testing.T) {
+	s, connections := hang(t)
+	silent := mute(t)
+	entered := make(chan struct{}, 1)
+	cfg := open()
+	cfg.lookup = func(ctx ctx, host string) (addrs, error) {
+		if host == "slow.test" {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return local(ctx, host)
+	}
+	d := newFetch(t, cfg)
+	before := runtime.NumGoroutine()
+	for _, to := range []string{s.URL + "/silent", s.URL + "/drip", s.URL + "/redirect", "http://slow.test/", "https://" + silent + "/"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := len(s.requests())
+		go func() {
+			defer cancel()
+			switch {
+			case strings.Contains(to, "slow"):
+				<-entered
+			case strings.HasPrefix(to, s.URL):
+				want := seen + 1 + strings.Count(to, "/redirect")
+				for len(s.requests()) < want && t.Context().Err() == nil {
+					time.Sleep(tick)
+				}
+			default:
+				time.Sleep(5 * tick) // it may also be cancelled while it connects
+			}
+		}()
+		input, err := json.Marshal(fields{"url": to})
+		require.NoError(t, err)
+		r := d.Invoke(ctx, &tool.Context{}, input)
+		require.Equal(t, tool.Aborted, r.Code, "%s: %+v", to, r.Failure)
+		assert.True(t, r.Failure.Started)
+	}
+	require.Eventually(t, func() bool { return connections.Load() == 0 }, patience, tick)
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, patience, tick)
+}
+
+// What is not over in time ends by itself, and says so.
+func TestTimeIsBounded(t *testing.T) {
+	s, connections := hang(t)
+	cfg := open()
+	cfg.limit = 300 * time.Millisecond
+	d := newFetch(t, cfg)
+	failed(t, call(t, d, nil, fields{"url": s.URL + "/silent"}), false, "no whole answer in time")
+	failed(t, call(t, d, nil, fields{"url": s.URL + "/redirect"}), false, "no whole answer in time")
+	failed(t, call(t, d, nil, fields{"url": "https://" + mute(t) + "/"}), false, "no whole answer in time")
+	cfg.limit = 3 * time.Second // the first drop must come
+	got := fetched(t, newFetch(t, cfg), nil, fields{"url": s.URL + "/drip"})
+	assert.Equal(t, []string{"drop", "time"}, []string{got.Body, got.TruncatedBy})
+	assert.True(t, got.Truncated)
+	require.Eventually(t, func() bool { return connections.Load() == 0 }, patience, tick)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	input, err := json.Marshal(fields{"url": s.URL + "/silent"})
+	require.NoError(t, err)
+	r := newFetch(t, open()).Invoke(ctx, nil, input)
+	assert.Equal(t, tool.ToolError, r.Code, "the deadline of the caller is the caller's to name")
+	assert.Contains(t, r.Failure.Message, "deadline exceeded")
+}
+
+// A proxy of the environment would be where policy ends.
+func TestNoProxyIsUsed(t *testing.T) {
+	proxy := newSite(t, func(http.ResponseWriter, *http.Request) {})
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		t.Setenv(name, proxy.URL)
+	}
+	s := newSite(t, redirector)
+	assert.Equal(t, `GET /end ""`, fetched(t, newFetch(t, open()), nil, fields{"url": s.at("a.test", "/end")}).Body)
+	refused(t, call(t, newFetch(t, FetchConfig{lookup: local}), nil, fields{"url": s.at("a.test", "/end")}), "worker.fetch.allow", "loopback")
+	assert.Empty(t, proxy.requests())
+	assert.Len(t, s.requests(), 1)
+}
+
+// Every connection is a new one: none that was checked for one request serves another.
+func TestNoConnectionIsUsedTwice(t *testing.T) {
+	var fresh atomic.Int64
+	s := &site{}
+	s.Server = httptest.NewUnstartedServer(s.counting(redirector))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			fresh.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	d := newFetch(t, open())
+	fetched(t, d, nil, fields{"url": s.at("a.test", "/302?/307?/end")})
+	fetched(t, d, nil, fields{"url": s.at("a.test", "/end")})
+	assert.Len(t, s.requests(), 4)
+	assert.EqualValues(t, 4, fresh.Load())
+}
