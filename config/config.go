@@ -25,6 +25,8 @@ type File struct {
 	Profiles map[string]Profile
 	Models   Models
 	Worker   Worker
+
+	source *reader // knows the place of every key
 }
 
 // Profile is one type of agent.

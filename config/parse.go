@@ -30,6 +30,15 @@ const (
 
 // Load reads a file. Errors are *fault.ConfigError.
 func Load(path string) (*File, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// read returns the content of a file, or a little more than may be read.
+func read(path string) ([]byte, error) {
 	unreadable := func(err error) error {
 		var p *os.PathError
 		if errors.As(err, &p) {
@@ -46,38 +55,52 @@ func Load(path string) (*File, error) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	return Parse(path, data)
+	return data, nil
 }
 
 // Parse reads the content of a file. The name stands in errors, and relative paths are resolved against its folder.
 // Errors are *fault.ConfigError.
 func Parse(name string, data []byte) (*File, error) {
-	r := &reader{name: name, dir: filepath.Dir(name), nodes: map[string]place{}}
-	if abs, err := filepath.Abs(r.dir); err == nil {
-		r.dir = abs
-	}
-	if len(data) > MaxSize {
-		return nil, r.errorAt(place{}, "", "is larger than 1 MiB")
-	}
-	text := strings.TrimPrefix(string(data), "\ufeff")
-	r.lines = strings.Split(text, "\n")
-	if err := r.checkText(); err != nil {
-		return nil, err
-	}
-	root, err := r.parse(text)
-	if err != nil {
-		return nil, err
-	}
-	f := &File{Path: name}
-	r.file(f, value{r: r, node: root})
+	r := newReader(name)
+	f := r.document(data)
 	if r.err != nil {
 		return nil, r.err
 	}
 	return f, nil
 }
 
+func newReader(name string) *reader {
+	r := &reader{name: name, dir: filepath.Dir(name), nodes: map[string]place{}, keys: map[*fault.ConfigError]string{}}
+	if abs, err := filepath.Abs(r.dir); err == nil {
+		r.dir = abs
+	}
+	return r
+}
+
+// document reads the content of a file. What it returns is good for nothing if there was an error.
+func (r *reader) document(data []byte) *File {
+	f := &File{Path: r.name, source: r}
+	if len(data) > MaxSize {
+		r.fail(r.errorAt(place{}, "", "is larger than 1 MiB"))
+		return f
+	}
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	r.lines = strings.Split(text, "\n")
+	if e := r.checkText(); e != nil {
+		r.fail(e)
+		return f
+	}
+	root, e := r.parse(text)
+	if e != nil {
+		r.fail(e)
+		return f
+	}
+	r.file(f, value{r: r, node: root})
+	return f
+}
+
 // checkText refuses bytes that no editor shows.
-func (r *reader) checkText() error {
+func (r *reader) checkText() *fault.ConfigError {
 	for i, line := range r.lines {
 		col := 0
 		for offset, c := range strings.TrimSuffix(line, "\r") {
@@ -93,22 +116,24 @@ func (r *reader) checkText() error {
 	return nil
 }
 
-func (r *reader) parse(text string) (root ast.Node, err error) {
+func (r *reader) parse(text string) (root ast.Node, bad *fault.ConfigError) {
 	defer func() {
 		if p := recover(); p != nil { // a fault of the parser must not end the program
-			root, err = nil, r.errorAt(place{}, "", fmt.Sprintf("cannot be parsed: %v", p))
+			root, bad = nil, r.errorAt(place{}, "", fmt.Sprintf("cannot be parsed: %v", p))
 		}
 	}()
 	tokens := lexer.Tokenize(text)
-	if err := r.checkTokens(tokens); err != nil {
-		return nil, err
+	if e := r.checkTokens(tokens); e != nil {
+		return nil, e
 	}
 	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
-		at, msg := place{}, err.Error()
+		at, msg := place{}, ""
 		var known yaml.Error
 		if errors.As(err, &known) && known.GetToken() != nil {
 			at, msg = placeOf(known.GetToken()), known.GetMessage()
+		} else {
+			msg = err.Error() // not of the others, whose time grows with the square of a line's words
 		}
 		if at.line > 0 && at.line <= len(r.lines) && strings.Contains(r.lines[at.line-1], "\t") {
 			msg += "; the line holds a tab"
@@ -141,7 +166,7 @@ var refused = map[token.Type]string{
 }
 
 // checkTokens refuses what a configuration must not use, before the parser spends time on it.
-func (r *reader) checkTokens(tokens token.Tokens) error {
+func (r *reader) checkTokens(tokens token.Tokens) *fault.ConfigError {
 	depth, line, dashes, block := 0, 0, 0, false
 	for i, t := range tokens {
 		if msg, ok := refused[t.Type]; ok {

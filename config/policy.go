@@ -27,7 +27,7 @@ func (f *File) engine(v value) {
 			v.entries("a mapping of keys", func(name string, _ place, member value) { f.Keys[name] = member.publicKey() })
 		}})...)
 	if v.r.err == nil {
-		v.r.locate(f.Engine.Check("engine"))
+		v.r.checkLayer("engine", &f.Engine)
 	}
 }
 
@@ -56,6 +56,7 @@ func (v value) rules() []permission.Rule {
 	out := []permission.Rule{}
 	v.list("a list of rules", func(e value) {
 		var r permission.Rule
+		before := len(v.r.errs)
 		e.fields(
 			field{"tool", func(v value) { r.Tool = v.oneOrMany() }},
 			field{"risk", func(v value) { r.Risk = v.oneOrMany() }},
@@ -65,6 +66,9 @@ func (v value) rules() []permission.Rule {
 			field{"tests", func(v value) { r.Tests = v.tests() }},
 			field{"reason", func(v value) { r.Reason = v.name() }},
 		)
+		if len(v.r.errs) > before {
+			r = anyRule
+		}
 		out = append(out, r)
 	})
 	return out
@@ -83,10 +87,14 @@ func (v value) vetted() []permission.Vetted {
 	out := []permission.Vetted{}
 	v.list("a list of vetted lines", func(e value) {
 		var line permission.Vetted
+		before := len(v.r.errs)
 		e.fields(
 			field{"tool", func(v value) { line.Tool = v.oneOrMany() }},
 			field{"argv", func(v value) { line.Argv = v.oneOrMany() }},
 		)
+		if len(v.r.errs) > before {
+			line = anyLine
+		}
 		out = append(out, line)
 	})
 	return out
@@ -126,8 +134,9 @@ func (r *reader) checkGroups(f *File) {
 			r.knownGroups(f, key+".escalate.groups", p.Escalate.Groups)
 		}
 		if a := p.Approvers; a != nil {
-			r.knownGroups(f, key+".approvers.groups", a.Groups)
-			r.enough(f, key+".approvers.min", p)
+			if r.knownGroups(f, key+".approvers.groups", a.Groups) {
+				r.enough(f, key+".approvers.min", p)
+			}
 		}
 	}
 	layer := func(key string, l permission.Layer) {
@@ -142,17 +151,21 @@ func (r *reader) checkGroups(f *File) {
 	}
 }
 
-func (r *reader) knownGroups(f *File, key string, groups []string) {
+func (r *reader) knownGroups(f *File, key string, groups []string) bool {
+	all := true
 	for i, g := range groups {
 		if _, ok := f.Groups[g]; !ok {
-			e := r.errorAt(r.nearest(fmt.Sprintf("%s[%d]", key, i)), "", fmt.Sprintf("unknown group %q", g))
-			e.Allowed = slices.Sorted(maps.Keys(f.Groups))
+			key := fmt.Sprintf("%s[%d]", key, i)
+			e := r.errorAt(r.nearest(key), key, fmt.Sprintf("unknown group %q", g))
+			e.Key, e.Allowed = "", slices.Sorted(maps.Keys(f.Groups))
 			if len(e.Allowed) == 0 {
 				e.Msg += "; engine.groups names none"
 			}
 			r.fail(e)
+			all = false
 		}
 	}
+	return all
 }
 
 // enough refuses a quorum that the groups cannot make, which would wait for ever.

@@ -63,7 +63,7 @@ func (v value) profile(name string) Profile {
 	)
 	if v.r.err == nil {
 		v.r.locate(p.Limits.Validate(v.key + ".limits"))
-		v.r.locate(p.Permissions.Check(v.key + ".permissions"))
+		v.r.checkLayer(v.key+".permissions", &p.Permissions)
 	}
 	p.Limits = p.Limits.Over(protocol.DefaultLimits())
 	return p

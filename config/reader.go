@@ -12,13 +12,18 @@ import (
 	"github.com/assent-dev/assent/fault"
 )
 
-// reader turns one YAML tree into a File. The first error sticks and ends all reading.
+// reader turns one YAML tree into a File. The first error sticks and ends all reading, unless many are wanted.
 type reader struct {
 	name, dir string
 	lines     []string
 	// nodes remembers where each dotted key's value stands, for errors found after reading.
 	nodes map[string]place
 	err   error
+	// many is the number of errors after which reading ends; zero is one. Until then errs has them and err is nil.
+	many int
+	errs []*fault.ConfigError
+	// keys holds the dotted key of every error, which its text may leave out.
+	keys map[*fault.ConfigError]string
 }
 
 // place is a line and a column, both from 1; the zero place is the file as a whole.
@@ -37,6 +42,7 @@ func placeOfNode(n ast.Node) place {
 func (r *reader) errorAt(p place, key, msg string) *fault.ConfigError {
 	e := &fault.ConfigError{File: r.name, Line: p.line, Column: p.column, Key: key, Msg: msg}
 	e.Excerpt = r.excerpt(p)
+	r.keys[e] = key
 	return e
 }
 
@@ -63,11 +69,28 @@ func (r *reader) excerpt(p place) string {
 	return b.String()
 }
 
-// fail records the first error.
+// fail records an error: the first, or as many as are wanted. An error that may only follow from one before is not one.
 func (r *reader) fail(e *fault.ConfigError) {
-	if r.err == nil {
+	switch {
+	case r.err != nil:
+	case r.many == 0:
 		r.err = e
+	case !slices.ContainsFunc(r.errs, func(before *fault.ConfigError) bool { return r.follows(e, before) }):
+		if r.errs = append(r.errs, e); len(r.errs) >= r.many {
+			r.err = e
+		}
 	}
+}
+
+// follows reports an error at the place of one before, or about a mapping in which something could not be read.
+func (r *reader) follows(e, before *fault.ConfigError) bool {
+	return e.Line == before.Line && e.Column == before.Column || below(r.keys[before], r.keys[e])
+}
+
+// below reports whether a dotted key is inside another.
+func below(key, outer string) bool {
+	rest, ok := strings.CutPrefix(key, outer)
+	return ok && outer != "" && rest != "" && (rest[0] == '.' || rest[0] == '[')
 }
 
 // locate gives an error of another package, whose Key is a dotted key of this file, its place. The key is then said by
@@ -111,8 +134,8 @@ func (v value) fail(format string, args ...any) {
 
 // unknown reports a value outside a closed set.
 func (v value) unknown(what, got string, allowed ...string) {
-	e := v.r.errorAt(placeOfNode(v.node), "", fmt.Sprintf("unknown %s %q", what, got))
-	e.Allowed = allowed
+	e := v.r.errorAt(placeOfNode(v.node), v.key, fmt.Sprintf("unknown %s %q", what, got))
+	e.Key, e.Allowed = "", allowed // the place says the key
 	v.r.fail(e)
 }
 
@@ -198,8 +221,8 @@ func (v value) fields(known ...field) {
 		if guess := closest(name, names); guess != "" {
 			msg += fmt.Sprintf(", did you mean %q", guess)
 		}
-		e := v.r.errorAt(at, v.key, msg)
-		e.Allowed = names
+		e := v.r.errorAt(at, v.key+"."+name, msg)
+		e.Key, e.Allowed = v.key, names
 		v.r.fail(e)
 	})
 }
