@@ -32,6 +32,37 @@ func TestContentKeyVectors(t *testing.T) {
 	require.Equal(t, 11, rows)
 }
 
+// The keys of more_keys.jsonl were computed by another program, from the words of RFC 8785 alone.
+func TestMoreContentKeys(t *testing.T) {
+	f, err := os.Open("testdata/more_keys.jsonl")
+	require.NoError(t, err)
+	defer f.Close()
+	rows := 0
+	for sc := bufio.NewScanner(f); sc.Scan(); rows++ {
+		var row struct{ ID, ToolName, Raw, Key string }
+		require.NoError(t, json.Unmarshal(sc.Bytes(), &row))
+		got, err := approval.ContentKey(row.ToolName, json.RawMessage(row.Raw))
+		require.NoError(t, err, row.ID)
+		require.Equal(t, row.Key, got, "%s: %s", row.ID, row.Raw)
+	}
+	require.Equal(t, 40, rows)
+}
+
+// An id beyond the integers of a float is approved as it is, and never for its neighbour.
+func TestLargeNumbersHaveKeysOfTheirOwn(t *testing.T) {
+	keys := map[string]string{}
+	for _, number := range []string{
+		"9007199254740992", "9007199254740993", "9007199254740994",
+		"123456789012345683968", "123456789012345680000", "123456789012345680001",
+		"0.1", "0.10000000000000001", "1e400", "1e401", "1e-400", "0", "18446744073709551615", "18446744073709551616",
+	} {
+		key, err := approval.ContentKey("pay", json.RawMessage(`{"id":`+number+`}`))
+		require.NoError(t, err)
+		require.Empty(t, keys[key], "%s has the key of %s", number, keys[key])
+		keys[key] = number
+	}
+}
+
 func TestContentKey(t *testing.T) {
 	key := func(name, input string) string {
 		k, err := approval.ContentKey(name, json.RawMessage(input))

@@ -74,6 +74,7 @@ func TestLedgerUnderAnyInterleaving(t *testing.T) {
 			if r.IntN(3) > 0 {
 				open := l.Check(k) == nil
 				require.Equal(t, open, slices.Contains(l.Keys(), k))
+				require.Equal(t, ended[k], l.Ended(k))
 				require.Equal(t, open, l.Answer(k) == nil)
 				if open {
 					answered[k]++

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/canonjson"
 )
 
 // Attestation pins a toolset: what every tool promises and what it may do. It is data that lives in a policy
@@ -27,8 +28,8 @@ type Attested struct {
 // Attest returns the attestation that exactly t passes.
 func Attest(t Toolset) Attestation {
 	a := Attestation{ToolsetHash: t.Hash(), AuthorityHash: t.AuthorityHash(), Tools: map[string]Attested{}}
-	for _, i := range t.infos {
-		a.Tools[i.Name] = Attested{Contract: ContractHash(i), Authority: AuthorityHash(i)}
+	for n, i := range t.infos {
+		a.Tools[i.Name] = Attested{Contract: canonjson.SHA256(t.contracts[n]), Authority: AuthorityHash(i)}
 	}
 	return a
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/assent-dev/assent/internal/canonjson"
 )
@@ -15,30 +14,22 @@ import (
 // version left out when it is nil. It fails on parameters that have no canonical form and on text that is not
 // UTF-8; it does not judge whether the tool could be defined.
 func Contract(i Info) (json.RawMessage, error) {
-	texts := []string{i.Name, i.Description}
-	if i.Version != nil {
-		texts = append(texts, *i.Version)
-	}
-	for _, t := range texts {
-		if !utf8.ValidString(t) {
-			return nil, fmt.Errorf("contract of tool %q: %w", i.Name, canonjson.ErrInvalidUTF8)
-		}
-	}
-	// Checked on its own first: the encoder below would repair what must be refused.
 	parameters, err := canonjson.Canonical(i.Parameters)
 	if err != nil {
 		return nil, fmt.Errorf("contract of tool %q: parameters: %w", i.Name, err)
 	}
-	canonical, err := canonjson.Marshal(struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		Parameters  json.RawMessage `json:"parameters"`
-		Version     *string         `json:"version,omitempty"`
-	}{i.Name, i.Description, parameters, i.Version})
-	if err != nil {
+	// The members in canonical order.
+	out := append(make([]byte, 0, len(parameters)+len(i.Description)+len(i.Name)+64), `{"description":`...)
+	out, errDescription := canonjson.AppendString(out, i.Description)
+	out, errName := canonjson.AppendString(append(out, `,"name":`...), i.Name)
+	out = append(append(out, `,"parameters":`...), parameters...)
+	if i.Version != nil {
+		out, err = canonjson.AppendString(append(out, `,"version":`...), *i.Version)
+	}
+	if err := cmp.Or(errDescription, errName, err); err != nil {
 		return nil, fmt.Errorf("contract of tool %q: %w", i.Name, err)
 	}
-	return canonical, nil
+	return append(out, '}'), nil
 }
 
 // ContractHash returns the hex SHA-256 of the Contract, or "" if there is none. A Def and a Toolset always have one.
@@ -61,7 +52,23 @@ func ToolsetHash(infos []Info) string {
 		}
 		contracts = append(contracts, c)
 	}
-	return hashOf(contracts)
+	return hashOfContracts(contracts)
+}
+
+func hashOfContracts(contracts []json.RawMessage) string {
+	return canonjson.SHA256(joined(contracts))
+}
+
+// joined writes the canonical array.
+func joined(contracts []json.RawMessage) []byte {
+	out := []byte{'['}
+	for n, c := range contracts {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, c...)
+	}
+	return append(out, ']')
 }
 
 // authority is what a tool may do without being asked, as opposed to what it promises.

@@ -21,12 +21,15 @@ type Source interface {
 // Its JSON form is the array of its Infos; decoding verifies them as NewToolset does.
 type Toolset struct {
 	infos []Info
+	// contracts are those of infos, computed once: hashing is for every agent and every check of an attestation.
+	contracts []json.RawMessage
 }
 
 // NewToolset returns the set of infos. A name twice, a bad name, an unknown risk or parameters without a
 // contract are a *fault.ConfigError.
 func NewToolset(infos ...Info) (Toolset, error) {
 	sorted := byName(infos)
+	contracts := make([]json.RawMessage, len(sorted))
 	for n, i := range sorted {
 		if err := checkName(i.Name); err != nil {
 			return Toolset{}, err
@@ -37,12 +40,13 @@ func NewToolset(infos ...Info) (Toolset, error) {
 		if err := checkRisk(i.Name, i.Risk); err != nil {
 			return Toolset{}, err
 		}
-		if _, err := Contract(i); err != nil {
+		contract, err := Contract(i)
+		if err != nil {
 			return Toolset{}, &fault.ConfigError{Key: "tools." + i.Name, Msg: "has no contract", Cause: err}
 		}
-		sorted[n] = i.clone()
+		sorted[n], contracts[n] = i.clone(), contract
 	}
-	return Toolset{sorted}, nil
+	return Toolset{sorted, contracts}, nil
 }
 
 // ToolsetOf returns the set of the Infos of defs, with the errors of NewToolset. A nil Def is a *fault.ConfigError.
@@ -88,7 +92,7 @@ func (t Toolset) Lookup(name string) (Info, bool) {
 }
 
 // Hash returns the hash over all contracts.
-func (t Toolset) Hash() string { return ToolsetHash(t.infos) }
+func (t Toolset) Hash() string { return hashOfContracts(t.contracts) }
 
 // AuthorityHash returns the hex SHA-256 over what AuthorityHash covers of every tool, sorted by name.
 func (t Toolset) AuthorityHash() string {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 // MaxDepth is the deepest nesting of objects and arrays that is accepted.
@@ -79,6 +80,14 @@ func Marshal(v any) ([]byte, error) {
 		return nil, fmt.Errorf("encode json: %w", err)
 	}
 	return Canonical(b.Bytes())
+}
+
+// AppendString appends the canonical bytes of a text. Text that is not UTF-8 is an *Error.
+func AppendString(out []byte, text string) ([]byte, error) {
+	if !utf8.ValidString(text) {
+		return out, &Error{Err: ErrInvalidUTF8}
+	}
+	return appendString(out, text), nil
 }
 
 // SHA256 returns the lower-case hex SHA-256 of bytes that Canonical or Marshal returned.

@@ -140,6 +140,32 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, err, "the limit itself is accepted")
 }
 
+// The rows of more.jsonl were computed by another program, from the words of RFC 8785 alone.
+func TestMoreRows(t *testing.T) {
+	kinds := map[string]error{"duplicate": canonjson.ErrDuplicateKey, "surrogate": canonjson.ErrLoneSurrogate,
+		"syntax": canonjson.ErrSyntax, "trailing": canonjson.ErrTrailingData, "number": canonjson.ErrNumberRange}
+	f, err := os.Open("testdata/more.jsonl")
+	require.NoError(t, err)
+	defer f.Close()
+	rows := 0
+	for s := bufio.NewScanner(f); s.Scan(); rows++ {
+		var row struct{ In, Canonical, Error string }
+		require.NoError(t, json.Unmarshal(s.Bytes(), &row))
+		got, err := canonjson.Canonical([]byte(row.In))
+		if row.Error != "" {
+			require.Error(t, kinds[row.Error], row.Error)
+			require.ErrorIs(t, err, kinds[row.Error], "%q", row.In)
+			continue
+		}
+		require.NoError(t, err, "%q", row.In)
+		require.Equal(t, row.Canonical, string(got), "%q", row.In)
+		again, err := canonjson.Canonical(got)
+		require.NoError(t, err)
+		require.Equal(t, string(got), string(again))
+	}
+	require.Greater(t, rows, 150)
+}
+
 func TestErrorText(t *testing.T) {
 	_, err := canonjson.Canonical([]byte(`{"a":1,"a":2}`))
 	require.EqualError(t, err, `json "/a": duplicate key at byte 7`)
@@ -182,6 +208,14 @@ func TestMarshal(t *testing.T) {
 	require.ErrorAs(t, err, &unsupported)
 	_, err = canonjson.Marshal(json.RawMessage(`{"a":1,"a":2}`))
 	require.ErrorIs(t, err, canonjson.ErrDuplicateKey)
+}
+
+func TestAppendString(t *testing.T) {
+	got, err := canonjson.AppendString([]byte("x"), "a\"\\\b\f\n\r\t\x00é😀<>/")
+	require.NoError(t, err)
+	require.Equal(t, `x"a\"\\\b\f\n\r\t\u0000é😀<>/"`, string(got))
+	_, err = canonjson.AppendString(nil, "a\xff")
+	require.ErrorIs(t, err, canonjson.ErrInvalidUTF8)
 }
 
 func TestApprovalKeys(t *testing.T) {

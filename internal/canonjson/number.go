@@ -35,12 +35,21 @@ func (s *scanner) number() error {
 			return err
 		}
 	}
+	if short(s.in[start:s.pos]) {
+		s.out = append(s.out, s.in[start:s.pos]...)
+		return nil
+	}
 	d, ok := parseDecimal(s.in[start:s.pos])
 	if !ok {
 		return s.fail(ErrNumberRange, start, "")
 	}
 	s.out = d.append(s.out, d.isShortest(s.in[start:s.pos]))
 	return nil
+}
+
+// short reports whether a literal of valid syntax is an integer that is its own canonical text without more ado.
+func short(literal []byte) bool {
+	return len(literal) <= 15 && !bytes.ContainsAny(literal, ".eE") && string(literal) != "-0"
 }
 
 // count returns how many bytes from pos on lie between lo and hi, at most limit of them.

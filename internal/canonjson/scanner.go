@@ -163,7 +163,7 @@ func (s *scanner) object(depth int) error {
 		s.out = append(s.out, '}')
 		return nil
 	}
-	var members []member
+	members := make([]member, 0, 8)
 	for {
 		m, err := s.member(depth)
 		if err != nil {

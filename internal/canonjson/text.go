@@ -11,6 +11,12 @@ func (s *scanner) string() error {
 	s.pos++
 	s.text = s.text[:0]
 	for s.pos < len(s.in) {
+		// Most text is ASCII without escapes.
+		if n := s.plain(); n > 0 {
+			s.text = append(s.text, s.in[s.pos:s.pos+n]...)
+			s.pos += n
+			continue
+		}
 		switch c := s.in[s.pos]; {
 		case c == '"':
 			s.pos++
@@ -21,9 +27,6 @@ func (s *scanner) string() error {
 			}
 		case c < ' ':
 			return s.unexpected("an escape")
-		case c < utf8.RuneSelf:
-			s.text = append(s.text, c)
-			s.pos++
 		default:
 			r, n := utf8.DecodeRune(s.in[s.pos:])
 			if r == utf8.RuneError && n == 1 {
@@ -34,6 +37,16 @@ func (s *scanner) string() error {
 		}
 	}
 	return s.unexpected(`'"'`)
+}
+
+// plain counts the bytes from pos on that stand for themselves.
+func (s *scanner) plain() int {
+	for n, c := range s.in[s.pos:] {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return n
+		}
+	}
+	return len(s.in) - s.pos
 }
 
 // escapes maps the byte after a backslash to what it stands for.
@@ -96,10 +109,17 @@ func (s *scanner) hex() (rune, error) {
 }
 
 // appendString quotes text, which is valid UTF-8, with the shortest escapes.
-func appendString(out, text []byte) []byte {
+func appendString[Text string | []byte](out []byte, text Text) []byte {
 	const hex = "0123456789abcdef"
 	out = append(out, '"')
-	for _, c := range text {
+	plain := 0
+	for n := 0; n < len(text); n++ {
+		c := text[n]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		out = append(out, text[plain:n]...)
+		plain = n + 1
 		switch c {
 		case '"', '\\':
 			out = append(out, '\\', c)
@@ -114,14 +134,10 @@ func appendString(out, text []byte) []byte {
 		case '\t':
 			out = append(out, '\\', 't')
 		default:
-			if c < ' ' {
-				out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-			} else {
-				out = append(out, c)
-			}
+			out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 	}
-	return append(out, '"')
+	return append(append(out, text[plain:]...), '"')
 }
 
 // compareKeys orders by UTF-16 code units. That is the order of code points, except that the code points
