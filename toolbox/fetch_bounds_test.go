@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -32,7 +33,10 @@ type (
 func newSiteAt(t *testing.T, address string, h http.HandlerFunc) *site {
 	l, err := net.Listen("tcp4", address)
 	if err != nil {
-		t.Skipf("cannot listen on %s: %v", address, err)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skipf("this machine has no second loopback address %s: %v", address, err)
 	}
 	s := &site{}
 	s.Server = httptest.NewUnstartedServer(s.counting(h))
@@ -229,8 +233,13 @@ func TestTimeIsBounded(t *testing.T) {
 	failed(t, call(t, d, nil, fields{"url": s.URL + "/silent"}), false, "no whole answer in time")
 	failed(t, call(t, d, nil, fields{"url": s.URL + "/redirect"}), false, "no whole answer in time")
 	failed(t, call(t, d, nil, fields{"url": "https://" + mute(t) + "/"}), false, "no whole answer in time")
-	cfg.limit = 3 * time.Second // the first drop must come
-	got := fetched(t, newFetch(t, cfg), nil, fields{"url": s.URL + "/drip"})
+	var r tool.Result
+	for ; !r.IsOK() && cfg.limit < patience; cfg.limit *= 2 { // the first drop must come
+		r = call(t, newFetch(t, cfg), nil, fields{"url": s.URL + "/drip"})
+	}
+	require.True(t, r.IsOK(), "%+v", r.Failure)
+	var got Fetched
+	require.NoError(t, json.Unmarshal(r.Value, &got))
 	assert.Equal(t, []string{"drop", "time"}, []string{got.Body, got.TruncatedBy})
 	assert.True(t, got.Truncated)
 	require.Eventually(t, func() bool { return connections.Load() == 0 }, patience, tick)
@@ -239,7 +248,7 @@ func TestTimeIsBounded(t *testing.T) {
 	defer cancel()
 	input, err := json.Marshal(fields{"url": s.URL + "/silent"})
 	require.NoError(t, err)
-	r := newFetch(t, open()).Invoke(ctx, nil, input)
+	r = newFetch(t, open()).Invoke(ctx, nil, input)
 	assert.Equal(t, tool.ToolError, r.Code, "the deadline of the caller is the caller's to name")
 	assert.Contains(t, r.Failure.Message, "deadline exceeded")
 }
