@@ -13,11 +13,11 @@ import (
 // Finding is a part of a policy that can be used as it is and is probably not meant.
 type Finding struct {
 	// Key is the place, for example engine.deny[0].argv[1].
-	Key string
+	Key string `json:"key"`
 	// Kind is one of the closed list of kinds.
-	Kind FindingKind
+	Kind FindingKind `json:"kind"`
 	// Message says what is the matter and what would be better, without a final stop.
-	Message string
+	Message string `json:"message"`
 }
 
 // FindingKind is what a Finding is about.
