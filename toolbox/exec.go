@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -21,9 +23,8 @@ import (
 // ExecConfig configures the tool exec. Its zero value is useful.
 type ExecConfig struct {
 	// Deny is asked, after the deny rules of the call, about the argument array before the program starts; an error
-	// refuses it. If argv[0] is a
-	// symbolic link to a program of another name, Deny is asked a second time with that program's path. It must be
-	// safe for concurrent use.
+	// refuses it. It is asked again with the path at which the program was found, with each that a symbolic link leads
+	// to, and with the interpreter that a script names. It must be safe for concurrent use.
 	Deny func(ctx context.Context, argv []string) error
 	// Env is added to PATH and HOME of the worker, LANG=C.UTF-8, PWD and a TMPDIR of the call; nothing else of the
 	// worker's environment is passed on.
@@ -67,7 +68,7 @@ func (r *commandRun) program(ctx context.Context, argv []string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("run %q: no such program", argv[0])
 	}
-	if err := r.checkTarget(ctx, path, argv); err != nil {
+	if err := r.checkTarget(ctx, r.dir, path, argv); err != nil {
 		return 0, err
 	}
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: slices.Clone(r.env), Dir: r.dir}
@@ -78,16 +79,81 @@ func (r *commandRun) program(ctx context.Context, argv []string) (int, error) {
 	return code, err
 }
 
-// checkTarget asks about the program that a symbolic link stands for, so that a rule about rm also meets a link to it.
-func (r *commandRun) checkTarget(ctx context.Context, path string, argv []string) error {
+// maxScripts bounds how many scripts may have one another for interpreter; Linux allows five.
+const maxScripts = 5
+
+// checkTarget asks about what argv really runs, whose program was found at path: under the path itself, under each that
+// symbolic links lead to, and with the interpreter that a script names in its first line. So a rule about rm also meets a
+// link to it and a script that begins with #!/bin/rm.
+func (r *commandRun) checkTarget(ctx context.Context, dir, path string, argv []string) error {
 	if r.deny == nil && r.rules == nil {
 		return nil
 	}
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil || filepath.Base(target) == filepath.Base(argv[0]) {
+	asked := argv[0]
+	for range maxScripts {
+		target, err := r.checkLinks(ctx, path, asked, argv[1:])
+		if err != nil {
+			return err
+		}
+		interpreter := interpreterOf(target)
+		if len(interpreter) == 0 {
+			return nil
+		}
+		argv = slices.Concat(interpreter, []string{path}, argv[1:])
+		if err := r.check(ctx, argv); err != nil {
+			return err
+		}
+		if asked, path = argv[0], argv[0]; !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+	}
+	return nil
+}
+
+// checkLinks follows the symbolic links at path and returns where they end. asked is the name that was asked about.
+func (r *commandRun) checkLinks(ctx context.Context, path, asked string, args []string) (string, error) {
+	for range 40 { // as many as Linux follows
+		if path != asked {
+			if err := r.check(ctx, append([]string{path}, args...)); err != nil {
+				return "", err
+			}
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				break
+			}
+			to = filepath.Join(dir, to)
+		}
+		path, asked = to, ""
+	}
+	return path, nil
+}
+
+// interpreterOf returns the program, and perhaps one argument, that the first line of a script names.
+func interpreterOf(path string) []string {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
 		return nil
 	}
-	return r.check(ctx, append([]string{target}, argv[1:]...))
+	defer f.Close()
+	head := make([]byte, 4<<10) // the systems read at most so much
+	n, _ := io.ReadFull(f, head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	line, isScript := strings.CutPrefix(line, "#!")
+	if !isScript {
+		return nil
+	}
+	line = strings.Trim(line, " \t\r")
+	end := strings.IndexAny(line, " \t")
+	if line == "" || end < 0 {
+		return strings.Fields(line)
+	}
+	return []string{line[:end], strings.TrimLeft(line[end:], " \t")}
 }
 
 // startProblem says in plain words why a program did not start.

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
+	"time"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // interpret runs a program in this process. Programs that it calls are processes of the call.
@@ -29,13 +28,14 @@ func (r *commandRun) interpret(ctx context.Context, p shellProgram) (int, error)
 		return 0, err
 	}
 	r.cleanup = append(r.cleanup, func() { _ = stdin.Close() })
-	guard := newGuard(r)
+	guard := newGuard(r, files)
 	runner, err := interp.New(
 		interp.Dir(r.dir),
 		interp.Env(expand.ListEnviron(r.env...)),
 		interp.StdIO(stdin, r.out.in, r.err.in),
 		interp.CallHandler(guard.call),
-		interp.OpenHandler(files.open),
+		interp.OpenHandler(guard.open),
+		interp.ReadDirHandler2(readDir),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return r.execute }),
 	)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *commandRun) interpret(ctx context.Context, p shellProgram) (int, error)
 
 	over, released := make(chan struct{}), make(chan struct{})
 	go func() { defer close(released); releasePipes(ctx, r.temp, over) }()
-	err = runner.Run(ctx, p.file)
+	err = r.runFile(ctx, runner, p.file)
 	awaitPipes(ctx, r.temp)
 	// What still runs in the background sees its context end now.
 	r.stop(errFinished)
@@ -63,6 +63,45 @@ func (r *commandRun) interpret(ctx context.Context, p shellProgram) (int, error)
 	return 0, err
 }
 
+var errStuck = errors.New("the shell does not stop")
+
+// runFile runs a program. The interpreter looks at its context between commands, not while it expands a word, so one
+// that goes on for long when its time is over is left alone: it can start no command any more.
+func (r *commandRun) runFile(ctx context.Context, runner *interp.Runner, file *syntax.File) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("the shell itself failed")
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the shell itself failed: %v", p)
+			}
+			done <- err
+		}()
+		err = runner.Run(ctx, file)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(5 * r.jobs.grace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return errStuck
+	}
+}
+
+// readDir reads a directory for a pattern such as /**, which would otherwise go on when the call is over.
+func readDir(ctx context.Context, path string) ([]fs.DirEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return os.ReadDir(path)
+}
+
 // execute runs one program for the interpreter. A program that cannot be started is an exit code, as in every shell.
 func (r *commandRun) execute(ctx context.Context, argv []string) error {
 	hc := interp.HandlerCtx(ctx)
@@ -74,7 +113,7 @@ func (r *commandRun) execute(ctx context.Context, argv []string) error {
 		fmt.Fprintf(hc.Stderr, "%s: command not found\n", argv[0])
 		return interp.ExitStatus(127)
 	}
-	if err := r.checkTarget(ctx, path, argv); err != nil {
+	if err := r.checkTarget(ctx, hc.Dir, path, argv); err != nil {
 		return err
 	}
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: exported(hc), Dir: hc.Dir, Stdin: hc.Stdin}
@@ -108,114 +147,4 @@ func exported(hc interp.HandlerContext) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// jobName is what $! holds in this shell, where background jobs are no processes.
-var jobName = regexp.MustCompile(`^g\d+$`)
-
-// guard looks at every command before the interpreter acts on it.
-type guard struct {
-	run *commandRun
-	limits
-}
-
-func newGuard(r *commandRun) *guard { return &guard{run: r, limits: newLimits(r.stop, r.memory)} }
-
-// call is the interpreter's handler for all simple commands: functions, builtins and programs.
-func (g *guard) call(ctx context.Context, argv []string) ([]string, error) {
-	if err := g.checkDepth(); err != nil {
-		return argv, err
-	}
-	if err := g.run.check(ctx, argv); err != nil {
-		return argv, err
-	}
-	hc := interp.HandlerCtx(ctx)
-	words := argv
-	for len(words) > 1 && (words[0] == "builtin" || words[0] == "command") {
-		words = words[1:]
-	}
-	switch name, args := words[0], words[1:]; name {
-	case "eval":
-		return argv, g.refuse(checkSize(strings.Join(args, " ")))
-	case "trap":
-		return argv, g.refuse(checkSize(strings.Join(args, " ")))
-	case "source", ".":
-		return g.sourced(hc, argv, len(argv)-len(args))
-	case "shopt":
-		if slices.Contains(args, "expand_aliases") {
-			return argv, g.refuse(errors.New("this shell does not support aliases"))
-		}
-	case "kill":
-		return g.kill(hc, words), nil
-	}
-	return argv, nil
-}
-
-// refuse ends the call if there is an error.
-func (g *guard) refuse(err error) error {
-	if err != nil {
-		g.run.stop(err)
-	}
-	return err
-}
-
-// kill hands over to the program of that name, because the interpreter has no such builtin.
-func (g *guard) kill(hc interp.HandlerContext, words []string) []string {
-	for _, arg := range words[1:] {
-		if jobName.MatchString(arg) || strings.HasPrefix(arg, "%") {
-			fmt.Fprintf(hc.Stderr, "kill: %s: a job that was started with & has no process id in this shell; it ends with the call\n", arg)
-			return []string{"false"}
-		}
-	}
-	path, err := interp.LookPathDir(hc.Dir, hc.Env, "kill")
-	if err != nil {
-		fmt.Fprintln(hc.Stderr, "kill: command not found")
-		return []string{"false"}
-	}
-	return append([]string{path}, words[1:]...)
-}
-
-// sourced makes the path of a file to source absolute, the way the interpreter would find it, and refuses a file that
-// could not be parsed safely. That the file may change in between is no escape: what it runs is checked command by command.
-func (g *guard) sourced(hc interp.HandlerContext, argv []string, at int) ([]string, error) {
-	if at >= len(argv) {
-		return argv, nil
-	}
-	path := findSourced(hc, argv[at])
-	f, err := os.Open(path)
-	if err != nil {
-		return argv, nil // the interpreter reports it
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return argv, nil
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxProgram+1))
-	if err != nil {
-		return argv, nil
-	}
-	if err := checkSize(string(text)); err != nil {
-		return argv, g.refuse(fmt.Errorf("source %q: %w", argv[at], err))
-	}
-	argv = slices.Clone(argv)
-	argv[at] = path
-	return argv, nil
-}
-
-// findSourced looks for a name without a slash along PATH and then in the current directory.
-func findSourced(hc interp.HandlerContext, name string) string {
-	dirs := []string{""}
-	if !strings.Contains(name, "/") {
-		dirs = append(filepath.SplitList(hc.Env.Get("PATH").String()), "")
-	}
-	for _, dir := range dirs {
-		path := filepath.Join(dir, name)
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(hc.Dir, path)
-		}
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return path
-		}
-	}
-	return name
 }

@@ -41,9 +41,38 @@ func TestOversizedProgramsAreNotParsed(t *testing.T) {
 		`trap "$(head -c 1000 /dev/zero | tr '\0' '(')" EXIT`,
 		`head -c 1000 /dev/zero | tr '\0' '(' > f; . ./f`,
 		`mkdir p; head -c 1000 /dev/zero | tr '\0' '(' > p/f; PATH=p:$PATH; builtin . f`,
+		`command -- eval "$(head -c 1000 /dev/zero | tr '\0' '(')"`,
+		`builtin command -- trap "$(head -c 1000 /dev/zero | tr '\0' '(')" EXIT`,
+		`head -c 1000 /dev/zero | tr '\0' '(' > f; command -- . ./f`,
+		`source <(head -c 1000 /dev/zero | tr '\0' '(')`,
+		`source <(yes)`,
+		`eval 'coproc true'`,
+		`eval 'coproc true' & wait`,
+		`trap 'cat <&3' EXIT`,
+		`echo 'cat <> f' > f; . ./f`,
+		`x='x=1; echo ${x//1/$x}'; eval "$x"`,
+		`a=alias; $a x=true`,
+		`'jobs'`,
 		`shopt -s expand_aliases`,
+		`command -- shopt -s expand_aliases`,
 	} {
 		require.Error(t, interpretIn(t, command, maxMemory), command)
+	}
+}
+
+// What the interpreter does by itself, between two commands, ends with the call too.
+func TestNothingOutlastsItsTime(t *testing.T) {
+	for _, command := range []string{
+		`shopt -s globstar; for f in /**/**; do :; done`,
+		`source <(sleep 1000)`,
+		`x=$(head -c 2000000 /dev/zero | tr '\0' '('); [[ a =~ $x ]]`, // some seconds in one expression
+	} {
+		cfg, err := newCommandConfig("shell", nil, nil)
+		require.NoError(t, err)
+		cfg.grace = 50 * time.Millisecond
+		out, err := interpretWith(t, cfg, command, 1)
+		require.NoError(t, err, command)
+		require.True(t, out.TimedOut, command)
 	}
 }
 
@@ -52,12 +81,17 @@ func interpretIn(t *testing.T, command string, memory uint64) error {
 	cfg, err := newCommandConfig("shell", nil, nil)
 	require.NoError(t, err)
 	cfg.memory = memory
+	_, err = interpretWith(t, cfg, command, 60)
+	return err
+}
+
+func interpretWith(t *testing.T, cfg commandConfig, command string, seconds int) (Output, error) {
+	t.Helper()
 	file, err := readProgram(command)
 	require.NoError(t, err)
-	_, err = runCommand(t.Context(), cfg, &tool.Context{Dir: t.TempDir()}, 60, func(ctx context.Context, r *commandRun) (int, error) {
+	return runCommand(t.Context(), cfg, &tool.Context{Dir: t.TempDir()}, seconds, func(ctx context.Context, r *commandRun) (int, error) {
 		return r.interpret(ctx, shellProgram{text: command, file: file})
 	})
-	return err
 }
 
 func TestCaptureKeepsExactlyHeadAndTail(t *testing.T) {

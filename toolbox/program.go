@@ -1,6 +1,7 @@
 package toolbox
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,25 +28,52 @@ var unsupported = map[string]string{
 	"newgrp": "changing groups", "bind": "line editing", "fc": "history", "history": "history",
 	"compgen": "completion", "complete": "completion", "compopt": "completion",
 	"caller": "the call stack", "enable": "switching builtins", "logout": "a login shell",
+	"alias": "aliases", "unalias": "aliases",
 }
+
+var errAliases = errors.New("this shell does not support aliases")
+
+// maxReplacement bounds what ${x//y/z} may put in the place of every match: the result is as large as the product of
+// both, and is built before anything looks at its size.
+const maxReplacement = 64
 
 // readProgram parses a command line and refuses, before anything has run, what the interpreter could not run.
 func readProgram(text string) (*syntax.File, error) {
 	if err := checkSize(text); err != nil {
 		return nil, err
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, err := parseText(text)
 	if err != nil {
 		return nil, fmt.Errorf("the command does not parse: %w", err)
 	}
-	var first error
+	return file, checkFile(file)
+}
+
+// checkText is readProgram for text that a command runs in its turn. What does not parse is the interpreter's to report.
+func checkText(text string) error {
+	if err := checkSize(text); err != nil {
+		return err
+	}
+	file, err := parseText(text)
+	if err != nil {
+		return nil
+	}
+	return checkFile(file)
+}
+
+func parseText(text string) (*syntax.File, error) {
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+}
+
+// checkFile returns the first thing that the interpreter could not run.
+func checkFile(file *syntax.File) (first error) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if first == nil && n != nil {
 			first = checkNode(n)
 		}
 		return first == nil
 	})
-	return file, first
+	return first
 }
 
 // checkSize refuses text that could not be parsed safely.
@@ -80,12 +108,40 @@ func checkNode(n syntax.Node) error {
 		if len(n.Args) == 0 {
 			return nil
 		}
-		name := n.Args[0].Lit()
-		if why, found := unsupported[name]; found {
-			return notSupported(n.Pos(), fmt.Sprintf("%s (%s)", name, why))
+		if err := checkBuiltin(n.Args[0].Lit()); err != nil {
+			return fmt.Errorf("%d:%d: %w", n.Pos().Line(), n.Pos().Col(), err)
+		}
+	case *syntax.ParamExp:
+		if n.Repl != nil && n.Repl.All && !shortLiteral(n.Repl.With) {
+			return notSupported(n.Pos(), fmt.Sprintf("${name//pattern/replacement} with a replacement that is no literal of at most %d bytes", maxReplacement))
 		}
 	}
 	return nil
+}
+
+// checkBuiltin refuses a builtin that the interpreter knows by name only.
+func checkBuiltin(name string) error {
+	if why, found := unsupported[name]; found {
+		return fmt.Errorf("this shell does not support %s (%s)", name, why)
+	}
+	return nil
+}
+
+// shortLiteral reports whether nothing has to be expanded to know that w is short.
+func shortLiteral(w *syntax.Word) bool {
+	if w == nil {
+		return true
+	}
+	short := int(w.End().Offset()-w.Pos().Offset()) <= maxReplacement
+	syntax.Walk(w, func(n syntax.Node) bool {
+		switch n.(type) {
+		case nil, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
+		default:
+			short = false
+		}
+		return short
+	})
+	return short
 }
 
 func checkRedirect(n *syntax.Redirect) error {

@@ -57,20 +57,23 @@ func TestShellRunsCommands(t *testing.T) {
 func TestInterpretedLanguage(t *testing.T) {
 	dir := tree(t, map[string]string{"a": "1\n", "b": "1\n", "lib.sh": "v=sourced; g() { echo g; }\n"})
 	for command, want := range map[string]toolbox.Output{
-		"diff <(sort a) <(sort b) && echo same":         {Stdout: "same\n"},
-		"echo hi | tee >(cat > copy) > /dev/null; true": {},
-		". ./lib.sh; echo $v; g":                        {Stdout: "sourced\ng\n"},
-		"source lib.sh && echo $v":                      {Stdout: "sourced\n"},
-		"set -euo pipefail; false | true; echo no":      {ExitCode: 1},
-		"trap 'echo bye' EXIT; echo hi":                 {Stdout: "hi\nbye\n"},
-		"a=(1 2 3); echo ${#a[@]} ${a[1]}":              {Stdout: "3 2\n"},
-		"[[ abc =~ b ]] && echo m":                      {Stdout: "m\n"},
-		"echo <(true) > /dev/null":                      {},
-		"exec > o; echo x":                              {},
-		"sh -c 'kill -9 $$'":                            {ExitCode: 137},
-		"nosuchprogram":                                 {ExitCode: 127, Stderr: "nosuchprogram: command not found\n"},
-		"./a":                                           {ExitCode: 127, Stderr: "./a: command not found\n"},
-		"kill $!; sleep 60 & kill $!; echo $?":          {Stdout: "1\n", Stderr: "kill: g1: a job that was started with & has no process id in this shell; it ends with the call\n"},
+		"diff <(sort a) <(sort b) && echo same":                 {Stdout: "same\n"},
+		"echo hi | tee >(cat > copy) > /dev/null; true":         {},
+		". ./lib.sh; echo $v; g":                                {Stdout: "sourced\ng\n"},
+		"source lib.sh && echo $v":                              {Stdout: "sourced\n"},
+		"source <(echo 'v=piped; echo $1') arg; echo $v":        {Stdout: "arg\npiped\n"},
+		"x=aXbX; echo ${x//X/-} ${x//X} ${x//X/'yy'} ${x/X/$x}": {Stdout: "a-b- ab ayybyy aaXbXbX\n"},
+		"mkfifo p; . $PWD/p; echo $?":                           {Stdout: "1\n", Stderr: "source: open " + dir + "/p: not a regular file\n"},
+		"set -euo pipefail; false | true; echo no":              {ExitCode: 1},
+		"trap 'echo bye' EXIT; echo hi":                         {Stdout: "hi\nbye\n"},
+		"a=(1 2 3); echo ${#a[@]} ${a[1]}":                      {Stdout: "3 2\n"},
+		"[[ abc =~ b ]] && echo m":                              {Stdout: "m\n"},
+		"echo <(true) > /dev/null":                              {},
+		"exec > o; echo x":                                      {},
+		"sh -c 'kill -9 $$'":                                    {ExitCode: 137},
+		"nosuchprogram":                                         {ExitCode: 127, Stderr: "nosuchprogram: command not found\n"},
+		"./a":                                                   {ExitCode: 127, Stderr: "./a: command not found\n"},
+		"kill $!; sleep 60 & kill $!; echo $?":                  {Stdout: "1\n", Stderr: "kill: g1: a job that was started with & has no process id in this shell; it ends with the call\n"},
 	} {
 		got := ok[toolbox.Output](t, all(t)["shell"], dir, args{"command": command})
 		if strings.HasPrefix(command, "kill") { // the first one prints the usage of the program
@@ -102,11 +105,15 @@ func TestUnsupportedConstructsAreNamedBeforeAnythingRuns(t *testing.T) {
 		"sleep 1 & fg":                  "fg (job control)",
 		"jobs":                          "jobs (job control)",
 		"if true; then ulimit -n 1; fi": "ulimit",
-		"echo 'x":                       "does not parse",
-		"echo $(":                       "does not parse",
-		"a\x00b":                        "NUL",
-		strings.Repeat("(", 401):        "brackets",
-		strings.Repeat("x", 65<<10):     "at most 65536 are read",
+		"alias x=rm":                    "alias (aliases)",
+		"x=1; echo ${x//1/$x}":          "no literal of at most 64 bytes",
+		"echo ${x//1/$(id)}":            "no literal of at most 64 bytes",
+		"echo ${x//1/" + strings.Repeat("1", 65) + "}": "no literal of at most 64 bytes",
+		"echo 'x":                   "does not parse",
+		"echo $(":                   "does not parse",
+		"a\x00b":                    "NUL",
+		strings.Repeat("(", 401):    "brackets",
+		strings.Repeat("x", 65<<10): "at most 65536 are read",
 	} {
 		require.True(t, fails(t, all(t)["shell"], dir, args{"command": "touch canary; " + command}, want), command)
 	}
