@@ -177,7 +177,7 @@ func quoted(text string) string {
 func beyond(keyword string, got, want *big.Rat) string {
 	// Shown in full where the difference is in the last digits.
 	a, b := decimal(got), decimal(want)
-	if a == b {
+	if a == b && got.Cmp(want) != 0 {
 		a, b = got.FloatString(50), want.FloatString(50)
 	}
 	return fmt.Sprintf("%s: got %s, want %s", keyword, a, b)
