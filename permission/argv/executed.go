@@ -1,8 +1,15 @@
 package argv
 
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
 // LexExecuted takes an argument list that a shell has expanded and is about to execute. Unlike [LexArgv] it refuses
 // nothing for its looks or its length: nobody reads it before it runs, and a deny pattern must not lose sight of rm because
-// an argument behind it is odd.
+// an argument behind it is odd. Nobody can be asked either, so where it cannot tell which program the list runs, each of
+// its arguments may be that program, and each that holds a blank may be shell text.
 func LexExecuted(args []string) Command {
 	if len(args) == 0 {
 		return unread("", "no command")
@@ -11,6 +18,121 @@ func LexExecuted(args []string) Command {
 	for _, arg := range args {
 		seg.words = append(seg.words, literal(arg))
 	}
-	seg.program(seg.words, false, 0)
+	seg.executed(seg.words, 0)
 	return Command{segments: []segment{seg}}
+}
+
+// Programs returns the argument lists of the programs that an executed argument list runs, for all that is known: its own,
+// and those behind wrappers.
+func Programs(args []string) [][]string {
+	c := LexExecuted(args)
+	var lists [][]string
+	for _, s := range c.segments {
+		for _, v := range s.views {
+			if v.base != nil || len(v.words) == 0 || v.words[0].dyn {
+				continue
+			}
+			list := make([]string, len(v.words))
+			for i, w := range v.words {
+				list[i] = w.text
+			}
+			lists = append(lists, list)
+		}
+	}
+	return lists
+}
+
+// runsArguments are more programs that run what stands among their arguments. Which of them it is depends on options that
+// are not read here.
+var runsArguments = map[string]bool{
+	"ash": true, "bwrap": true, "busybox": true, "capsh": true, "cgexec": true, "chroot": true, "chrt": true,
+	"dbus-run-session": true, "eatmydata": true, "entr": true, "fakeroot": true, "faketime": true, "firejail": true,
+	"flock": true, "gdb": true, "i386": true, "ionice": true, "linux32": true, "linux64": true, "ltrace": true,
+	"nsenter": true, "numactl": true, "parallel": true, "perf": true, "pkexec": true, "prlimit": true, "proot": true,
+	"proxychains": true, "rlwrap": true, "runcon": true, "runuser": true, "script": true, "setarch": true, "setpriv": true,
+	"setsid": true, "sg": true, "softlimit": true, "ssh-agent": true, "start-stop-daemon": true, "stdbuf": true,
+	"strace": true, "su": true, "systemd-run": true, "taskset": true, "torsocks": true, "toybox": true, "unbuffer": true,
+	"unshare": true, "valgrind": true, "watch": true, "x86_64": true, "xvfb-run": true,
+}
+
+// maxTexts bounds how deep shell text may stand in the arguments of what shell text runs.
+const maxTexts = 4
+
+// executed adds the views on an argument list that is about to run.
+func (s *segment) executed(words []word, depth int) {
+	before := s.unsure
+	s.unsure = ""
+	s.program(words, false, 0)
+	name := words[0].text[strings.LastIndexByte(words[0].text, '/')+1:]
+	if s.unsure != "" || runsArguments[name] || strings.HasPrefix(name, "ld-") {
+		for i := 1; i < len(words); i++ {
+			s.suspect(words[i:])
+			s.suspectText(&words[i], depth)
+		}
+	}
+	if before != "" {
+		s.unsure = before
+	}
+}
+
+// suspect adds the views on words as if the first of them were a program.
+func (s *segment) suspect(words []word) {
+	v := view{words: words} // what expansions in them may become is not looked at: nobody can be asked
+	s.views = append(s.views, v)
+	if base, ok := baseName(&words[0]); ok {
+		v.base = &base
+		s.views = append(s.views, v)
+	}
+}
+
+// suspectText adds the views on every command in w as shell text: also in substitutions, functions and here-documents.
+func (s *segment) suspectText(w *word, depth int) {
+	if w.dyn || depth >= maxTexts || !strings.ContainsAny(w.text, " \t\n;") {
+		return
+	}
+	if len(w.text) > maxBytes || openBrackets(w.text) > maxBrackets || keywords(w.text) > maxKeywords {
+		s.suspectPieces(w.text)
+		return
+	}
+	for stmt, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).StmtsSeq(strings.NewReader(w.text)) {
+		if err != nil {
+			s.suspectPieces(w.text)
+			return
+		}
+		syntax.Walk(stmt, func(n syntax.Node) bool {
+			if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
+				words := make([]word, len(c.Args))
+				for i, a := range c.Args {
+					words[i] = evalWord(w.text, a)
+				}
+				s.executed(words, depth+1)
+			}
+			return true
+		})
+	}
+}
+
+func openBrackets(text string) int {
+	n := 0
+	for _, open := range []string{"(", "{", "[", "`"} {
+		n += strings.Count(text, open)
+	}
+	return n
+}
+
+// suspectPieces adds the views on the pieces between operators of text that cannot be parsed.
+func (s *segment) suspectPieces(text string) {
+	for piece := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";&|(){}<>`\n\r", r) }) {
+		var words []word
+		for field := range strings.FieldsSeq(piece) {
+			field = strings.NewReplacer(`"`, "", `'`, "", `\`, "").Replace(field)
+			if len(words) == 0 && (reserved[field] || strings.IndexByte(field, '=') > 0) {
+				continue
+			}
+			words = append(words, literal(field))
+		}
+		if len(words) > 0 {
+			s.suspect(words)
+		}
+	}
 }
