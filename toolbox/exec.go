@@ -17,6 +17,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
 
+	"github.com/assent-dev/assent/permission/argv"
 	"github.com/assent-dev/assent/tool"
 )
 
@@ -59,22 +60,22 @@ func Exec(cfg ExecConfig) (*tool.Def, error) {
 		run, tool.Execute, tool.Timeout(maxTimeout+time.Minute))
 }
 
-// program runs argv directly.
-func (r *commandRun) program(ctx context.Context, argv []string) (int, error) {
-	if err := r.check(ctx, argv); err != nil {
+// program runs args directly.
+func (r *commandRun) program(ctx context.Context, args []string) (int, error) {
+	if err := r.check(ctx, args); err != nil {
 		return 0, err
 	}
-	path, err := interp.LookPathDir(r.dir, expand.ListEnviron(r.env...), argv[0])
+	path, err := interp.LookPathDir(r.dir, expand.ListEnviron(r.env...), args[0])
 	if err != nil {
-		return 0, fmt.Errorf("run %q: no such program", argv[0])
+		return 0, fmt.Errorf("run %q: no such program", args[0])
 	}
-	if err := r.checkTarget(ctx, r.dir, path, argv); err != nil {
+	if err := r.checkTargets(ctx, r.dir, expand.ListEnviron(r.env...), args); err != nil {
 		return 0, err
 	}
-	cmd := &exec.Cmd{Path: path, Args: argv, Env: slices.Clone(r.env), Dir: r.dir}
+	cmd := &exec.Cmd{Path: path, Args: args, Env: slices.Clone(r.env), Dir: r.dir}
 	code, err := r.jobs.run(ctx, cmd, r.out.in, r.err.in)
 	if err != nil && ctx.Err() == nil {
-		return 0, fmt.Errorf("run %q: %s", argv[0], startProblem(err))
+		return 0, fmt.Errorf("run %q: %s", args[0], startProblem(err))
 	}
 	return code, err
 }
@@ -82,16 +83,34 @@ func (r *commandRun) program(ctx context.Context, argv []string) (int, error) {
 // maxScripts bounds how many scripts may have one another for interpreter; Linux allows five.
 const maxScripts = 5
 
-// checkTarget asks about what argv really runs, whose program was found at path: under the path itself, under each that
-// symbolic links lead to, and with the interpreter that a script names in its first line. So a rule about rm also meets a
-// link to it and a script that begins with #!/bin/rm.
-func (r *commandRun) checkTarget(ctx context.Context, dir, path string, argv []string) error {
+// maxTargets bounds how many programs behind one another are looked up.
+const maxTargets = 64
+
+// checkTargets asks about what the programs of args, its own and those behind wrappers, are in the file system.
+func (r *commandRun) checkTargets(ctx context.Context, dir string, env expand.Environ, args []string) error {
 	if r.deny == nil && r.rules == nil {
 		return nil
 	}
-	asked := argv[0]
+	programs := argv.Programs(args)
+	for _, program := range programs[:min(len(programs), maxTargets)] {
+		path, err := interp.LookPathDir(dir, env, program[0])
+		if err != nil {
+			continue
+		}
+		if err := r.checkTarget(ctx, dir, path, program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTarget asks about the program at path under the path itself, under each that symbolic links lead to, and with the
+// interpreter that a script names in its first line. So a rule about rm also meets a link to it and a script that begins
+// with #!/bin/rm. program is the argument list that was asked about.
+func (r *commandRun) checkTarget(ctx context.Context, dir, path string, program []string) error {
+	asked := program[0]
 	for range maxScripts {
-		target, err := r.checkLinks(ctx, path, asked, argv[1:])
+		target, err := r.checkLinks(ctx, path, asked, program[1:])
 		if err != nil {
 			return err
 		}
@@ -99,11 +118,11 @@ func (r *commandRun) checkTarget(ctx context.Context, dir, path string, argv []s
 		if len(interpreter) == 0 {
 			return nil
 		}
-		argv = slices.Concat(interpreter, []string{path}, argv[1:])
-		if err := r.check(ctx, argv); err != nil {
+		program = slices.Concat(interpreter, []string{path}, program[1:])
+		if err := r.check(ctx, program); err != nil {
 			return err
 		}
-		if asked, path = argv[0], argv[0]; !filepath.IsAbs(path) {
+		if asked, path = program[0], program[0]; !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
 	}

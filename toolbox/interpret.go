@@ -113,7 +113,7 @@ func (r *commandRun) execute(ctx context.Context, argv []string) error {
 		fmt.Fprintf(hc.Stderr, "%s: command not found\n", argv[0])
 		return interp.ExitStatus(127)
 	}
-	if err := r.checkTarget(ctx, hc.Dir, path, argv); err != nil {
+	if err := r.checkTargets(ctx, hc.Dir, hc.Env, argv); err != nil {
 		return err
 	}
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: exported(hc), Dir: hc.Dir, Stdin: hc.Stdin}
