@@ -25,7 +25,9 @@ func small(t *testing.T, issues []tool.Issue) {
 	}
 }
 
-func list(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
+func list(n int, element string) string {
+	return "[" + strings.Repeat(element+",", n-1) + element + "]"
+}
 
 // What a model sends and what a server declares multiply. Both are bounded, and so is what is said about them.
 func TestMonstrousValues(t *testing.T) {

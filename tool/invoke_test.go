@@ -35,9 +35,46 @@ type refusing struct{}
 
 func (refusing) MarshalJSON() ([]byte, error) { return nil, errors.New("will not") }
 
+// raw writes whatever it is told to.
+type raw string
+
+func (r raw) MarshalJSON() ([]byte, error) { return []byte(r), nil }
+
+// badKey is a key of a map that cannot be written.
+type badKey struct{ N int }
+
+func (badKey) MarshalText() ([]byte, error) { return nil, errors.New("no text") }
+
+type chain struct {
+	Next *chain `json:"next,omitempty"`
+}
+
+func links(n int) *chain {
+	c := &chain{}
+	for range n - 1 {
+		c = &chain{c}
+	}
+	return c
+}
+
+// links999 is the JSON of links(999).
+var links999 = strings.Repeat(`{"next":`, 998) + "{}" + strings.Repeat("}", 998)
+
 type unreadable struct{}
 
 func (unreadable) Error() string { panic("no text") }
+
+// hostile errors do worse.
+type hostileRefusal struct{ error }
+
+func (hostileRefusal) RefusedBy() string { panic("nobody") }
+
+type hostileUnwrap struct{}
+
+func (hostileUnwrap) Error() string { return "fine" }
+func (hostileUnwrap) Unwrap() error { panic("no cause") }
+
+type hostileMessage struct{ *tool.ModelRetry }
 
 func TestResults(t *testing.T) {
 	cycle := map[string]any{}
@@ -65,6 +102,28 @@ func TestResults(t *testing.T) {
 		{"raw that is no JSON", json.RawMessage(`{`), ""},
 		{"marshaler that fails", refusing{}, ""},
 		{"marshaler that panics", angry{}, ""},
+		{"marshaler of no JSON", raw(`{"a":}`), ""},
+		{"marshaler of nothing", raw(``), ""},
+		{"marshaler of two values", raw(`1 2`), ""},
+		{"marshaler of bytes", raw("\"\xff\""), ""},
+		{"marshaler of JSON", raw(` {"a": "\u00e9"} `), `{"a":"\u00e9"}`},
+		{"raw bytes", json.RawMessage("\"\xff\""), ""},
+		{"raw list without end", json.RawMessage(strings.Repeat("[", 20_000)), ""},
+		{"key that fails", map[badKey]int{{1}: 1}, ""},
+		{"key without text", map[struct{}]int{{}: 1}, ""},
+		{"key of a float", map[float64]int{1: 1}, ""},
+		{"key of an interface", map[any]int{"a": 1}, ""},
+		{"key of a number", map[int]string{-1: "a"}, `{"-1":"a"}`},
+		{"text of bytes", "a\xffb", "\"a\\ufffdb\""},
+		{"key of bytes", map[string]int{"\xff": 1}, "{\"\\ufffd\":1}"},
+		{"bytes", []byte{0xff}, `"/w=="`},
+		{"number out of range of a float", json.Number("1e400"), `1e400`},
+		{"number that is none", json.Number("NaN"), ""},
+		{"error", errors.New("x"), `{}`},
+		{"a thousand levels", links(999), links999},
+		{"more than a thousand levels", links(1001), ""},
+		{"ten thousand levels", links(20_000), ""},
+		{"brackets in text", strings.Repeat(`[{\"`, 3000), `"` + strings.Repeat(`[{\\\"`, 3000) + `"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := returning(t, func(context.Context, *tool.Context) (any, error) { return c.value, nil }).Invoke(t.Context(), nil, json.RawMessage(`{}`))
@@ -77,6 +136,12 @@ func TestResults(t *testing.T) {
 			require.Equal(t, tool.Result{Code: tool.OK, Value: json.RawMessage(c.want)}, got)
 		})
 	}
+}
+
+func cyclic() any {
+	m := map[string]any{}
+	m["m"] = m
+	return m
 }
 
 func TestFailures(t *testing.T) {
@@ -97,6 +162,12 @@ func TestFailures(t *testing.T) {
 		{"the tool's own cancellation", context.Canceled, tool.Fail(tool.ToolError, "context canceled")},
 		{"the tool's own timeout", context.DeadlineExceeded, tool.Fail(tool.ToolError, "context deadline exceeded")},
 		{"error without text", unreadable{}, tool.Fail(tool.ToolError, "an error of type tool_test.unreadable whose text cannot be read")},
+		{"refusal of nobody", hostileRefusal{errors.New("x")}, tool.Fail(tool.ToolError, "an error of type tool_test.hostileRefusal that cannot be read")},
+		{"cause that panics", hostileUnwrap{}, tool.Fail(tool.ToolError, "an error of type tool_test.hostileUnwrap that cannot be read")},
+		{"nil retry", (*tool.ModelRetry)(nil), tool.Fail(tool.ToolError, "an error of type *tool.ModelRetry whose text cannot be read")},
+		{"nil retry inside", hostileMessage{}, tool.Fail(tool.ToolError, "an error of type tool_test.hostileMessage whose text cannot be read")},
+		{"retry with a cycle", tool.ModelRetry{Message: "m", Data: cyclic()}, retry(tool.Fail(tool.ToolError, "m (its data is not serialisable)"), "")},
+		{"retry without a message", tool.ModelRetry{}, retry(tool.Fail(tool.ToolError, ""), "")},
 		{"retry", tool.ModelRetry{Message: "try a date"}, retry(tool.Fail(tool.ToolError, "try a date"), "")},
 		{"retry with data", &tool.ModelRetry{Message: "m", Data: map[string]int{"n": 1}}, retry(tool.Fail(tool.ToolError, "m"), `{"n":1}`)},
 		{"retry inside", fmt.Errorf("search: %w", tool.ModelRetry{Message: "m"}), retry(tool.Fail(tool.ToolError, "search: m"), "")},

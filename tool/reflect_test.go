@@ -95,6 +95,27 @@ type tagged struct {
 	Must  string   `json:"must,omitempty" jsonschema:"required"`
 }
 
+// generic has a name that no schema shows.
+type generic[A, B any] struct {
+	First  A              `json:"first"`
+	Rest   []generic1[B]  `json:"rest,omitempty"`
+	Level  int            `json:"level" jsonschema:"enum=1,enum=2"`
+	Labels []string       `json:"labels" jsonschema:"enum=x,enum=y"`
+	Parts  [][]byte       `json:"parts"`
+	By     map[word]*B    `json:"by"`
+	Free   any            `json:"free" jsonschema:"oneof_type=string;integer"`
+	Off    bool           `json:"off" jsonschema:"default=false"`
+	Nested map[string][]A `json:"nested"`
+	Word   word           `json:"word"`
+	Deep   **[]int        `json:"deep"`
+	Quoted *bool          `json:"quoted,string"`
+	Odd    string         `json:"a b$ö.c"`
+}
+
+type generic1[T any] struct {
+	Value T `json:"value"`
+}
+
 func golden[T any](t *testing.T, name string) {
 	t.Helper()
 	got, err := tool.SchemaFor[T]()
@@ -122,6 +143,7 @@ func TestSchemaFor(t *testing.T) {
 	t.Run("kinds", func(t *testing.T) { golden[kinds](t, "kinds") })
 	t.Run("optional", func(t *testing.T) { golden[optional](t, "optional") })
 	t.Run("tagged", func(t *testing.T) { golden[tagged](t, "tagged") })
+	t.Run("generic", func(t *testing.T) { golden[generic[int, string]](t, "generic") })
 	t.Run("map", func(t *testing.T) { golden[map[string][]base](t, "map") })
 	t.Run("list", func(t *testing.T) { golden[[]base](t, "list") })
 
@@ -162,6 +184,7 @@ type twice struct {
 	base
 	Other string `json:"id"`
 }
+type word string
 type hiddenPointer struct{ *base }
 type embedsTwo struct {
 	time.Time
@@ -208,6 +231,40 @@ func TestTypesWithoutSchema(t *testing.T) {
 			Inner struct {
 				P int `jsonschema:"requird"`
 			}
+		}]},
+		{"name that JSON does not take", "does not take the name", tool.SchemaFor[struct {
+			A int `json:"a\"b"`
+		}]},
+		{"dash as a name", "does not take the name", tool.SchemaFor[struct {
+			A int `json:"-,"`
+		}]},
+		{"embedded without fields", "has to be exported", tool.SchemaFor[struct{ word }]},
+		{"nullable", "providers refuse unions with null", tool.SchemaFor[struct {
+			P *string `jsonschema:"nullable"`
+		}]},
+		{"type of null", "providers refuse unions with null", tool.SchemaFor[struct {
+			P any `jsonschema:"oneof_type=string;null"`
+		}]},
+		{"another type", `"type=integer" contradicts string`, tool.SchemaFor[struct {
+			P string `jsonschema:"type=integer"`
+		}]},
+		{"bound that is no number", `"minimum=x" in the jsonschema tag has no effect on a int`, tool.SchemaFor[struct {
+			P int `jsonschema:"minimum=x"`
+		}]},
+		{"length of a number", "has no effect", tool.SchemaFor[struct {
+			P int `jsonschema:"minLength=1"`
+		}]},
+		{"default of a map", "has no effect", tool.SchemaFor[struct {
+			P map[string]int `jsonschema:"default=x"`
+		}]},
+		{"default that is no number", "has no effect", tool.SchemaFor[struct {
+			P *int `jsonschema:"default=x"`
+		}]},
+		{"enum of a bool", "has no effect", tool.SchemaFor[struct {
+			P bool `jsonschema:"enum=true"`
+		}]},
+		{"enum that is no number", "has no effect", tool.SchemaFor[struct {
+			P int `jsonschema:"enum=x"`
 		}]},
 		{"default of another range", "the default 0 does not fit", tool.SchemaFor[struct {
 			P int `jsonschema:"default=0,minimum=1"`

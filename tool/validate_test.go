@@ -176,3 +176,62 @@ func TestAnErrorIsNeverLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []tool.Issue{{Message: "nothing joined"}}, d.Validate(json.RawMessage(`{}`)))
 }
+
+// The struct form of a schema, for an agent's structured output as for arguments.
+func TestValidatorFor(t *testing.T) {
+	v, err := tool.ValidatorFor[order]()
+	require.NoError(t, err)
+	require.Empty(t, v.Validate(json.RawMessage(`{"count":1,"blob":"eA=="}`)))
+	for input, want := range map[string]tool.Issue{
+		`{"count":"1"}`:   {Pointer: "/count", Message: "got string, want integer"},
+		`{"count":300}`:   {Pointer: "/count", Message: "number 300 does not fit int8"},
+		`{"other":1}`:     {Pointer: "/other", Message: "is not a known property"},
+		`{"strict":"no"}`: {Message: "strict says no"},
+	} {
+		require.Equal(t, []tool.Issue{want}, v.Validate(json.RawMessage(input)), input)
+	}
+	both := v.With(func(json.RawMessage) error { return errors.New("never right") })
+	require.Equal(t, []tool.Issue{{Pointer: "/count", Message: "number 300 does not fit int8"}}, both.Validate(json.RawMessage(`{"count":300}`)), "one after the other")
+	require.Equal(t, []tool.Issue{{Message: "never right"}}, both.Validate(json.RawMessage(`{}`)))
+
+	_, err = tool.ValidatorFor[chan int]()
+	require.ErrorContains(t, err, "has no JSON form")
+	_, err = tool.ValidatorFor[struct {
+		P string `jsonschema:"pattern=("`
+	}]()
+	require.ErrorContains(t, err, "not a usable JSON Schema")
+}
+
+// Each form of a schema says the same of the same value.
+func TestSchemaFormsAgree(t *testing.T) {
+	raw, err := tool.SchemaFor[line]()
+	require.NoError(t, err)
+	written, err := tool.CompileSchema(raw)
+	require.NoError(t, err)
+	typed, err := tool.ValidatorFor[line]()
+	require.NoError(t, err)
+	pair := written.With(func(json.RawMessage) error { return nil })
+	for _, value := range []string{`{}`, `[]`, `null`, `{"sku":"a","qty":1}`, `{"sku":1,"qty":1}`, `{"sku":"a","qty":1.5}`, `{`, `{"sku":"a","sku":"b","qty":1}`} {
+		want := written.Validate(json.RawMessage(value))
+		require.Equal(t, want, typed.Validate(json.RawMessage(value)), value)
+		require.Equal(t, want, pair.Validate(json.RawMessage(value)), value)
+	}
+}
+
+func TestLargeNumbersReachTheTool(t *testing.T) {
+	type transfer struct {
+		ID     json.Number     `json:"id"`
+		Amount any             `json:"amount"`
+		Raw    json.RawMessage `json:"raw"`
+		Big    int64           `json:"big"`
+	}
+	d, err := tool.New("pay", "d", func(_ context.Context, _ *tool.Context, in transfer) (transfer, error) { return in, nil })
+	require.NoError(t, err)
+	input := `{"id":123456789012345683968,"amount":9007199254740993,"raw":[9007199254740993],"big":9007199254740993}`
+	require.Equal(t, input, string(d.Invoke(t.Context(), nil, json.RawMessage(input)).Value))
+	schema, err := tool.FromSchema("pay", "d", json.RawMessage(`{"type":"object","properties":{"id":{"maximum":123456789012345683968}}}`), echo)
+	require.NoError(t, err)
+	require.Contains(t, string(schema.Info().Parameters), "123456789012345683968")
+	require.Empty(t, schema.Validate(json.RawMessage(`{"id":123456789012345680000}`)))
+	require.Len(t, schema.Validate(json.RawMessage(`{"id":123456789012345683969}`)), 1)
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,12 +94,15 @@ func TestSchemaVectors(t *testing.T) {
 }
 
 func TestDefinitionVectors(t *testing.T) {
-	all := rows[struct {
+	type definitionRow struct {
 		ID, Want string
 		Init     map[string]json.RawMessage
-	}](t, "testdata/definition_errors.jsonl")
+	}
+	all := rows[definitionRow](t, "testdata/definition_errors.jsonl")
 	require.Len(t, all, 25)
-	for _, row := range all {
+	more := rows[definitionRow](t, "testdata/more_definition_errors.jsonl")
+	require.NotEmpty(t, more)
+	for _, row := range append(all, more...) {
 		t.Run(row.ID, func(t *testing.T) {
 			err := define(t, row.Init)
 			if row.Want == "accepted" {
@@ -130,11 +134,21 @@ func define(t *testing.T, init map[string]json.RawMessage) error {
 	if _, ok := init["execute"]; ok {
 		fn = nil
 	}
-	var pair struct{ JSONSchema json.RawMessage }
+	timeout, err := time.ParseDuration(text("timeout", "0s"))
+	require.NoError(t, err)
+	opts := []tool.Option{tool.Risk(text("risk", "")), tool.Executor(text("executor", "")), tool.Timeout(timeout)}
+	var pair struct {
+		JSONSchema json.RawMessage
+		Validate   string
+	}
 	if json.Unmarshal(parameters, &pair) == nil && pair.JSONSchema != nil {
-		_, err := tool.FromPair(text("name", "a"), "d", pair.JSONSchema, func(json.RawMessage) error { return nil }, fn)
+		validate := func(json.RawMessage) error { return nil }
+		if pair.Validate == "" {
+			validate = nil
+		}
+		_, err := tool.FromPair(text("name", "a"), text("description", "d"), pair.JSONSchema, validate, fn, opts...)
 		return err
 	}
-	_, err := tool.FromSchema(text("name", "a"), "d", parameters, fn, tool.Risk(text("risk", "")))
+	_, err = tool.FromSchema(text("name", "a"), text("description", "d"), parameters, fn, opts...)
 	return err
 }
