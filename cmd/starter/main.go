@@ -60,7 +60,8 @@ func (a *app) root() *cobra.Command {
 	worker := workerproc.Command("worker")
 	worker.Hidden = true
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.watchCommand(), a.showCommand(), a.listCommand(), a.patchCommand(),
-		a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.explainCommand(), worker)
+		a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.explainCommand(), a.matchCommand(),
+		a.policyCommand(), worker)
 	return root
 }
 
