@@ -46,6 +46,7 @@ func (s *segment) judgeWords(depth int) {
 		// For bash it ends the options of time, and more keywords may follow.
 		s.program(args[1:], false, depth)
 		s.doubt("-- after a keyword")
+		s.refuse("-- after a keyword")
 	}
 }
 
@@ -59,12 +60,12 @@ func (s *segment) builtin(args []word) {
 		s.asks = "reserved word " + name
 	case name == "let":
 		s.asks = "let"
+	case evaluatesNames[name] && subscript(name, args[1:]):
+		s.asks = evaluatedSubscript
 	case neverAllowed[name]:
 		s.refuse(name)
 	case hasOption(name, args[1:]):
 		s.refuse("option of " + name + " that runs text")
-	case evaluatesNames[name] && subscript(name, args[1:]):
-		s.asks = evaluatedSubscript
 	}
 }
 
@@ -100,7 +101,7 @@ func hasOption(name string, args []word) bool {
 // evaluatesNames are the builtins in which bash runs $(…) out of the subscript of a quoted name.
 var evaluatesNames = map[string]bool{
 	"test": true, "[": true, "printf": true, "read": true, "unset": true, "mapfile": true, "readarray": true,
-	"getopts": true, "wait": true,
+	"getopts": true, "wait": true, "declare": true, "local": true, "typeset": true,
 }
 
 func subscript(name string, args []word) bool {

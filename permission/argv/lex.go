@@ -66,6 +66,11 @@ func (l *lexer) stmt(s *syntax.Stmt, in scope) {
 			l.simple(s, cmd.End(), nil, in)
 			return
 		}
+		if _, ok := cmd.Stmt.Cmd.(*syntax.CallExpr); !ok {
+			// For dash it is a program with all these words as arguments, as far as the line goes.
+			words := []word{literal("time")}
+			l.add(segment{text: l.excerpt(s), words: words, views: []view{newView(words, true)}, never: "time"})
+		}
 		in.compound++ // time nests, and so it counts
 		l.stmts([]*syntax.Stmt{cmd.Stmt}, in)
 		l.extra(s, in)

@@ -14,16 +14,20 @@ import (
 func generated(t *testing.T, check func(rng *rand.Rand, command string)) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed(t), 3))
-	done := 0
-	for range rounds(3000) {
-		command := generate(rng)
+	done, reached := 0, map[string]int{}
+	for i := range rounds(4000) {
+		command := generateGrammar(rng, reached)
+		if i%2 == 0 {
+			command = generate(rng)
+		}
 		require.NotEqual(t, lexerFailed, Lex(command).broken, "%q", command)
 		if closed(command) {
 			check(rng, command)
 			done++
 		}
 	}
-	require.NotZero(t, done)
+	require.Greater(t, done, rounds(1000))
+	requireReached(t, reached, rounds(20))
 }
 
 // closed reports whether a line may follow command without becoming part of it.
@@ -169,7 +173,7 @@ func TestSuggestionAllowsItsOwnSegmentOnly(t *testing.T) {
 func TestSuggestionOfAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed(t), 6))
 	for range rounds(3000) {
-		for _, s := range Lex(generate(rng)).Match(Tables{}).Segments {
+		for _, s := range Lex(generateGrammar(rng, map[string]int{})).Match(Tables{}).Segments {
 			text, ok := Suggest(s.Segment)
 			if !ok {
 				continue
@@ -183,7 +187,7 @@ func TestSuggestionOfAnything(t *testing.T) {
 }
 
 func FuzzLex(f *testing.F) {
-	for _, file := range []string{"corpus.jsonl", "reference.jsonl", "chain.jsonl"} {
+	for _, file := range corpusFiles {
 		for _, r := range readRows(f, file) {
 			f.Add(r.Command)
 		}
@@ -191,6 +195,7 @@ func FuzzLex(f *testing.F) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range 200 {
 		f.Add(generate(rng))
+		f.Add(generateGrammar(rng, map[string]int{}))
 	}
 	tables := Tables{Allow: everything(f), Deny: compileAll(f, []string{"rm **", "git push --force"}), Ask: compileAll(f, []string{"git push **"})}
 	f.Fuzz(func(t *testing.T, command string) {

@@ -74,7 +74,7 @@ func (r referee) run(t testing.TB, command string) [][]string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.shell, "-c", command)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + r.bin, "OUT=" + out, "HOME=" + dir, "X=rm x", "Y=b", "E=", "LC_ALL=C.UTF-8"}
+	cmd.Env = []string{"PATH=" + r.bin, "OUT=" + out, "HOME=" + dir, "X=rm x", "Y=b", "E=", "XY=rm", "Z=Y", "P=$(rm x)", "LC_ALL=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	_, _ = cmd.Output() // also waits for background commands, which hold the pipe open
@@ -125,17 +125,21 @@ func seed(t testing.TB) uint64 {
 	return n
 }
 
-// TestReferee: an allowed command executes nothing but its segments, and whatever a command executes, a deny
+// TestReferee: an allowed command executes nothing but its segments, and whatever a command executes, a deny or ask
 // pattern that names it does not let the command pass.
 func TestReferee(t *testing.T) {
 	allow := everything(t)
 	for _, shell := range []string{"bash", "dash"} {
 		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
 			r := newReferee(t, shell)
 			rng := rand.New(rand.NewPCG(seed(t), 2))
-			allowed, executed := 0, 0
-			for range rounds(200) {
-				command := generate(rng)
+			allowed, executed, reached := 0, 0, map[string]int{}
+			for i := range rounds(1500) {
+				command := generateGrammar(rng, reached)
+				if i%3 == 0 {
+					command = generate(rng)
+				}
 				c := Lex(command)
 				verdict := c.Match(Tables{Allow: allow})
 				ran := r.run(t, command)
@@ -144,18 +148,30 @@ func TestReferee(t *testing.T) {
 				}
 				for _, args := range ran {
 					executed++
-					p := exact(args)
-					got := c.Chain(NewTable(p), Table{})
-					require.NotEqual(t, None, got.Outcome, "%s -c %q executes %q, which a deny pattern passes over\n%+v", shell, command, args, got)
+					requireSeen(t, c, args, shell+" -c "+strconv.Quote(command))
 					if verdict.Outcome == Allow {
-						require.True(t, isSegment(c, p), "%s -c %q is allowed and executes %q\n%+v", shell, command, args, verdict)
+						require.True(t, isSegment(c, exact(args)), "%s -c %q is allowed and executes %q\n%+v", shell, command, args, verdict)
 					}
 				}
 			}
 			t.Logf("%d commands allowed, %d argument lists executed", allowed, executed)
-			require.NotZero(t, allowed)
-			require.NotZero(t, executed)
+			require.Greater(t, allowed, rounds(150))
+			require.Greater(t, executed, rounds(1000))
+			requireReached(t, reached, rounds(10))
 		})
+	}
+}
+
+// requireSeen fails if a chain that denies or asks for args, which command executes, has nothing against c.
+func requireSeen(t *testing.T, c Command, args []string, command string) {
+	t.Helper()
+	program := exact(args[:1])
+	program.rest = true
+	for _, p := range []Pattern{exact(args), program} {
+		got := c.Chain(NewTable(p), Table{})
+		require.LessOrEqual(t, got.Outcome, Ask, "%s executes %q, which a deny pattern passes over\n%+v", command, args, got)
+		got = c.Chain(Table{}, NewTable(p))
+		require.Equal(t, Ask, got.Outcome, "%s executes %q, which an ask pattern passes over\n%+v", command, args, got)
 	}
 }
 
@@ -163,10 +179,11 @@ func TestReferee(t *testing.T) {
 func TestRefereeBehindWrappers(t *testing.T) {
 	for _, shell := range []string{"bash", "dash"} {
 		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
 			r := newReferee(t, shell, "env", "timeout", "nohup", "nice", "xargs", "find", "sh")
 			rng := rand.New(rand.NewPCG(seed(t), 8))
 			executed := 0
-			for range rounds(100) {
+			for range rounds(500) {
 				command := generateWrapped(rng, 3)
 				if rng.IntN(3) == 0 {
 					command = "printf '%s\\n' x 'y z' q | " + command
@@ -174,8 +191,7 @@ func TestRefereeBehindWrappers(t *testing.T) {
 				c := Lex(command)
 				for _, args := range r.run(t, command) {
 					executed++
-					got := c.Chain(NewTable(exact(args)), Table{})
-					require.NotEqual(t, None, got.Outcome, "%s -c %q executes %q, which a deny pattern passes over\n%+v", shell, command, args, got)
+					requireSeen(t, c, args, shell+" -c "+strconv.Quote(command))
 				}
 			}
 			t.Logf("%d argument lists executed", executed)

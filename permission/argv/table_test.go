@@ -62,9 +62,10 @@ func TestTableAnswersLikeAWalk(t *testing.T) {
 	}
 	for range rounds(3000) {
 		check(generate(rng))
+		check(generateGrammar(rng, map[string]int{}))
 		check(generateWrapped(rng, 3))
 	}
-	for _, file := range []string{"corpus.jsonl", "reference.jsonl", "chain.jsonl"} {
+	for _, file := range corpusFiles {
 		for _, r := range readRows(t, file) {
 			check(r.Command)
 			for _, texts := range [][]string{r.Allow, r.Ask, r.Deny} {
