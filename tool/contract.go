@@ -103,10 +103,7 @@ func AuthorityHash(i Info) string { return hashOf(authorityOf(i)) }
 
 // hashOf hashes values of this package, which always encode.
 func hashOf(v any) string {
-	canonical, err := canonjson.Marshal(v)
-	if err != nil {
-		return ""
-	}
+	canonical, _ := canonjson.Marshal(v)
 	return canonjson.SHA256(canonical)
 }
 

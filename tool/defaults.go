@@ -81,31 +81,17 @@ type defaults struct {
 }
 
 // defaultsOf returns the defaults in the schema of a struct, or nil if there are none.
-func defaultsOf(key string, schema json.RawMessage) (*defaults, error) {
+func defaultsOf(schema json.RawMessage) *defaults {
 	if !strings.Contains(string(schema), `"default":`) {
-		return nil, nil
+		return nil
 	}
-	canonical, err := canonjson.Canonical(schema)
-	if err != nil {
-		return nil, &fault.ConfigError{Key: key, Msg: "is not a JSON text", Cause: err}
-	}
-	document, err := decodeAny(canonical)
-	if err != nil {
-		return nil, &fault.ConfigError{Key: key, Msg: "is not a JSON text", Cause: err}
-	}
-	object, ok := document.(map[string]any)
-	if !ok {
-		return nil, fault.Configf(key, "is not an object schema but %T", document)
-	}
-	return &defaults{object}, nil
+	object, _ := decodeAny(schema).(map[string]any)
+	return &defaults{object}
 }
 
 // fill returns the canonical arguments with defaults in place of absent members of objects that are there.
 func (d *defaults) fill(canonical json.RawMessage) (json.RawMessage, error) {
-	value, err := decodeAny(canonical)
-	if err != nil {
-		return nil, err
-	}
+	value := decodeAny(canonical)
 	fillValue(d.schema, value)
 	return canonjson.Marshal(value)
 }

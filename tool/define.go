@@ -56,9 +56,7 @@ func New[In, Out any](name, description string, fn func(context.Context, *Contex
 	if err := d.complete(schema, true, opts); err != nil {
 		return nil, err
 	}
-	if d.defaults, err = defaultsOf(d.key()+".parameters", schema); err != nil {
-		return nil, err
-	}
+	d.defaults = defaultsOf(schema)
 	return d, nil
 }
 

@@ -43,10 +43,7 @@ func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 		}
 	}
 	compiled, err := regexp.Compile(text)
-	if err != nil {
-		return nil, err
-	}
-	return pattern{compiled, steps}, nil
+	return pattern{compiled, steps}, err
 }
 
 // stepsOf estimates the size of the program of a parsed expression, whose nesting the parser has bounded.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	texts "golang.org/x/text/message"
 
 	"github.com/assent-dev/assent/internal/canonjson"
 )
@@ -80,6 +79,3 @@ type badName struct {
 	kind.PropertyNames
 	text string
 }
-
-// LocalizedString returns what is wrong.
-func (b *badName) LocalizedString(*texts.Printer) string { return b.text }

@@ -130,6 +130,41 @@ func TestIssuesAreBounded(t *testing.T) {
 	require.Less(t, len(issues[0].Message), 600)
 }
 
+// Many issues at one place are cut like others, in the same way every time.
+func TestIssuesAtOnePlaceAreBounded(t *testing.T) {
+	var all []string
+	for n := range 150 {
+		all = append(all, fmt.Sprintf(`{"maximum":%d}`, n))
+	}
+	v, err := tool.CompileSchema(json.RawMessage(`{"items":{"allOf":[` + strings.Join(all, ",") + `]}}`))
+	require.NoError(t, err)
+	first := v.Validate(json.RawMessage(`[1000,1000]`))
+	require.Len(t, first, 101)
+	require.Equal(t, tool.Issue{Message: "and 200 more issues"}, first[100])
+	require.Equal(t, tool.Issue{Pointer: "/0", Message: "maximum: got 1000, want 0"}, first[0])
+	require.Equal(t, first, v.Validate(json.RawMessage(`[1000,1000]`)))
+}
+
+// fickle decodes every other time.
+type fickle struct{ N int }
+
+var fickleTimes int
+
+func (*fickle) UnmarshalJSON([]byte) error {
+	if fickleTimes++; fickleTimes%2 == 0 {
+		return errors.New("not this time")
+	}
+	return nil
+}
+
+func TestArgumentsThatDecodeOnceOnly(t *testing.T) {
+	d, err := tool.New("a", "d", func(context.Context, *tool.Context, struct{ F fickle }) (any, error) { panic("ran") })
+	require.NoError(t, err)
+	got := d.Invoke(t.Context(), nil, json.RawMessage(`{"F":1}`))
+	require.Equal(t, tool.InvalidArguments, got.Code)
+	require.Equal(t, []tool.Issue{{Message: "not this time"}}, got.Failure.Issues)
+}
+
 func TestFromPair(t *testing.T) {
 	even := func(input json.RawMessage) error {
 		var in struct{ N, M int }
