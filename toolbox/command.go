@@ -52,7 +52,24 @@ type DeniedError struct {
 }
 
 func (e *DeniedError) Error() string {
-	return fmt.Sprintf("run %q: denied: %v", strings.Join(e.Argv, " "), e.Cause)
+	return fmt.Sprintf("run %q: denied: %v", shown(e.Argv), e.Cause)
+}
+
+// shown returns the beginning of a command, so that what was wrong with it stays in sight.
+func shown(argv []string) string {
+	const most = 400
+	var b strings.Builder
+	for i, arg := range argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if room := most - b.Len(); len(arg) > room {
+			b.WriteString(strings.ToValidUTF8(arg[:max(0, room)], "\uFFFD") + "…")
+			break
+		}
+		b.WriteString(arg)
+	}
+	return b.String()
 }
 
 // RefusedBy makes the call's result DENIED. It names the rule, if one refused.

@@ -26,9 +26,10 @@ type ShellConfig struct {
 	// Deny is asked, after the deny rules of the call, about every command that is really executed, after all
 	// expansion: programs, builtins and functions, in loops, functions, eval, sourced files, traps, subshells and
 	// substitutions. An error ends the whole call with a *DeniedError. A command may be asked about more than once: as
-	// it is written, behind the builtins command and exec, and under the path that a symbolic link stands for. Deny runs
-	// concurrently and sees the context of the call. What a program does by itself is not seen. EngineSh cannot ask, so
-	// it refuses a Deny, and no rule is enforced inside it.
+	// it is written, behind the builtins command and exec, under the path of the program and each that a symbolic link
+	// leads to, and with the interpreter that a script names. Deny runs concurrently and sees the context of the call.
+	// What a program does by itself is not seen. EngineSh cannot ask, so it refuses a Deny, and no rule is enforced
+	// inside it.
 	Deny func(ctx context.Context, argv []string) error
 	// Env is added to PATH and HOME of the worker, LANG=C.UTF-8, PWD and a TMPDIR of the call; nothing else of the
 	// worker's environment is passed on.
