@@ -1,10 +1,6 @@
 package argv
 
-import (
-	"strconv"
-	"strings"
-	"unicode"
-)
+import "strings"
 
 // decodeANSI decodes the inside of $'…' as bash does: \x72, \162, \u00e9, \cA, \n and the like. It ends at a
 // NUL, as bash ends the string there.
@@ -59,6 +55,9 @@ func ansiEscape(s string) (string, int) {
 	case '0', '1', '2', '3', '4', '5', '6', '7':
 		return number(s, 0, 3, 8, false)
 	case 'c':
+		if strings.HasPrefix(s, `c\\`) {
+			return "\x1c", 3
+		}
 		if len(s) > 1 {
 			return string(rune(s[1] & 0x1f)), 2
 		}
@@ -84,14 +83,21 @@ func number(s string, start, digits, base int, isRune bool) (string, int) {
 	if end == start {
 		return "\\" + s[:1], 1
 	}
-	n, err := strconv.ParseUint(s[start:end], base, 32)
-	if err != nil {
-		n = unicode.ReplacementChar
+	n := uint32(0)
+	for _, c := range s[start:end] {
+		n = n*uint32(base) + digit(c) // bash lets it overflow too
 	}
 	if isRune {
 		return string(rune(n)), end
 	}
 	return string([]byte{byte(n)}), end
+}
+
+func digit(c rune) uint32 {
+	if c <= '9' {
+		return uint32(c - '0')
+	}
+	return uint32(c|0x20-'a') + 10
 }
 
 func isDigit(c byte, base int) bool {

@@ -2,11 +2,13 @@ package argv
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 func TestExplain(t *testing.T) {
@@ -174,12 +176,69 @@ func TestComments(t *testing.T) {
 		"( a @(b)#; rm x\n)":               Ask,
 		"npm test # x \\\nrm -rf y\n)":     Deny,
 		"a\\\n#b; rm x":                    Deny,
+		"rm x # \\\n(\nb '":                Deny,
+		"(a)# x\nb \\\n '":                 Ask,
+		"rm x\n(a)# x\nb \\\n '":           Deny,
+		"rm x\n# \\\n(\nb '":               Deny,
 		"a;#b; rm x":                       None,
 		"echo '#\n' ; rm x":                Deny,
 		"if a; then # \\\nrm x\nfi # done": Deny,
 	} {
 		require.Equal(t, want.String(), Lex(command).Chain(deny, Table{}).Outcome.String(), "%q", command)
 	}
+}
+
+// What is told of a compound is its head.
+func TestExcerpt(t *testing.T) {
+	got := Lex("for i in $(b) "+strings.Repeat("é ", 60)+"; do c; done").Chain(Table{}, Table{})
+	require.Equal(t, "for i in $(b) "+strings.Repeat("é ", 35)+ellipsis, got.Segments[0].Segment)
+	require.Equal(t, "for i in $(b) x"+strings.Repeat("é ", 35)+ellipsis,
+		Lex("for i in $(b) x"+strings.Repeat("é ", 60)+"; do c; done").Chain(Table{}, Table{}).Segments[0].Segment)
+}
+
+func TestParserThatPanicsAsks(t *testing.T) {
+	newParser = func(...syntax.ParserOption) *syntax.Parser { panic("broken") }
+	defer func() { newParser = syntax.NewParser }()
+	got := Lex("ls").Match(Tables{Allow: NewTable(exact([]string{"ls"}))})
+	require.Equal(t, Ask, got.Outcome)
+	require.Equal(t, lexerFailed, got.Construct)
+	_, err := Compile("ls")
+	require.ErrorContains(t, err, "parser failed: broken")
+	_, ok := Suggest("ls")
+	require.False(t, ok)
+}
+
+func TestCommentsWithoutEndAsk(t *testing.T) {
+	most := maxReparse
+	maxReparse = 1
+	defer func() { maxReparse = most }()
+	got := Lex("ls # \\\nrm x").Match(Tables{Allow: compileAll(t, []string{"**"})})
+	require.Equal(t, Ask, got.Outcome)
+	require.Equal(t, "comments that end in a backslash", got.Construct)
+}
+
+// A later parser may make of the text what this one does not.
+func TestTreesThatNoTextHas(t *testing.T) {
+	word := func(text string) *syntax.Word {
+		return &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: text}}}
+	}
+	call := &syntax.Stmt{Cmd: &syntax.CallExpr{Args: []*syntax.Word{word("rm")}}}
+	file := &syntax.Redirect{Op: syntax.RdrOut, Word: word("f")}
+	for name, s := range map[string]*syntax.Stmt{
+		"coprocess":       {Disown: true, Cmd: call.Cmd},
+		"unknown command": {Cmd: &syntax.TestDecl{Body: call}},
+		"redirection":     {Redirs: []*syntax.Redirect{file}, Cmd: &syntax.BinaryCmd{Op: syntax.AndStmt, X: call, Y: call}},
+	} {
+		l := lexer{}
+		l.stmt(s, scope{})
+		got := Command{segments: l.segments}.Match(Tables{Allow: compileAll(t, []string{"**"})})
+		require.Equal(t, Ask, got.Outcome, name)
+		require.Equal(t, name, got.Construct)
+	}
+	require.Zero(t, errorLine(errors.New("another kind")))
+	b := builder{}
+	b.quotedLit("a\\\nb\\\\c")
+	require.Equal(t, `ab\c`, b.text.String(), "a continued line in quotes")
 }
 
 func TestSuggest(t *testing.T) {

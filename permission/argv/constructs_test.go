@@ -70,6 +70,9 @@ var constructCases = []struct {
 	{"time rm x", Ask, Deny},
 	{"time", Ask, None},
 	{"! time -p rm x | a", Ask, Deny},
+	{"time -- a", Ask, Ask},
+	{"time -- rm x", Ask, Deny},
+	{"time { a; }", Ask, None},
 
 	{"a 2>&1 >/dev/null 2>>/dev/null </dev/null >&2 1>&2 <&0 <>/dev/null >|/dev/null", Allow, None},
 	{"a >'/dev/null'", Allow, None},
@@ -174,6 +177,13 @@ var constructCases = []struct {
 	{"printf '[$x]'", Allow, None},
 	{"read 'a[$(rm x)]'", Ask, Ask},
 	{"unset 'a[$(rm x)]'", Ask, Ask},
+	{"declare 'a[$(rm x)]=1'", Ask, Ask},
+	{"mapfile -C 'rm x' a", Ask, Ask},
+	{"mapfile -t a", Allow, None},
+	{"mapfile $X", Ask, Ask},
+	{"jobs -x rm x", Ask, Ask},
+	{"hash -p /bin/rm a", Ask, Ask},
+	{"compgen -W x", Ask, Ask},
 	{"test -f x", Allow, None},
 	{"[ -f x ]", Allow, None},
 }
@@ -193,6 +203,7 @@ func TestANSIQuoting(t *testing.T) {
 	r := newReferee(t, "bash")
 	for _, body := range []string{
 		`rm`, `\x72m`, `\162m`, `\u0072m`, `\U00000072m`, `\x{72}m`, `\x{72m`, `\a\b\e\E\f\n\r\t\v`, `\\\"\'\?`, `\xe9\x7`, `\0162m`, `\8`, `\q`, `\u`, `\x`, `\xzz`, `\ca`, `\cZ`,
+		`\x{123456789}`, `\x{ffffffffff41}`, `\777`, `\c\\x41`, `\c\\`, `\c`, `\cé`,
 		`a\0b`, `\u00e9\U1F680`, `\377`, `\x`, `é\té`, `a\`,
 	} {
 		ran := r.run(t, "a $'"+body+"'")

@@ -41,9 +41,6 @@ func (l *lexer) stmts(list []*syntax.Stmt, in scope) {
 }
 
 func (l *lexer) stmt(s *syntax.Stmt, in scope) {
-	if s == nil {
-		return
-	}
 	if s.Negated {
 		in = l.prefixed(in, "!", s)
 	}
@@ -93,7 +90,6 @@ func (l *lexer) prefixed(in scope, keyword string, s *syntax.Stmt) scope {
 // binary takes a pipeline or list apart. The tree leans to the left and may be as deep as the text is long.
 func (l *lexer) binary(s *syntax.Stmt, cmd *syntax.BinaryCmd, in scope) {
 	var right []*syntax.Stmt
-	first := in
 	for {
 		right = append(right, cmd.Y)
 		l.extra(s, in)
@@ -102,13 +98,10 @@ func (l *lexer) binary(s *syntax.Stmt, cmd *syntax.BinaryCmd, in scope) {
 		if !ok {
 			break
 		}
-		if s.Negated {
-			first = l.prefixed(first, "!", s)
-		}
 		cmd = next
 	}
+	l.stmt(s, in)
 	in.prefix = nil
-	l.stmt(s, first)
 	for _, s := range slices.Backward(right) {
 		l.stmt(s, in)
 	}

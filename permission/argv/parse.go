@@ -7,8 +7,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxReparse bounds how often comments are blanked before the text is given up.
-const maxReparse = 8
+// maxReparse bounds how often comments are blanked before the text is given up. No text is known that needs more
+// than two.
+var maxReparse = 8
 
 // parsed is shell text as a syntax tree.
 type parsed struct {
@@ -59,11 +60,8 @@ func (p *parsed) reread(line uint) {
 	src := p.src[:end]
 	for range maxReparse {
 		file, err := parseOnce(src)
-		if err != nil {
-			return
-		}
 		continued, misread := comments(src, file)
-		if misread != nil {
+		if err != nil || misread != nil {
 			return
 		}
 		if len(continued) == 0 {
@@ -74,9 +72,12 @@ func (p *parsed) reread(line uint) {
 	}
 }
 
+// newParser is another one in the test of a parser that panics.
+var newParser = syntax.NewParser
+
 // parseOnce returns the tree of src, partial if there is an error.
 func parseOnce(src string) (*syntax.File, error) {
-	parser := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true))
+	parser := newParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true))
 	return parser.Parse(strings.NewReader(src), "")
 }
 
@@ -139,12 +140,10 @@ func finished(stmts []*syntax.Stmt, line uint) []*syntax.Stmt {
 
 func errorLine(err error) uint {
 	var parseErr syntax.ParseError
-	var langErr syntax.LangError
-	switch {
-	case errors.As(err, &parseErr):
+	if errors.As(err, &parseErr) {
 		return parseErr.Pos.Line()
-	case errors.As(err, &langErr):
-		return langErr.Pos.Line()
 	}
-	return 0
+	var langErr syntax.LangError
+	errors.As(err, &langErr) // if it is neither, no line is finished
+	return langErr.Pos.Line()
 }

@@ -83,7 +83,7 @@ func patternWords(text string) (words []*syntax.Word, err error) {
 			err = fmt.Errorf("parser failed: %v", r)
 		}
 	}()
-	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	parser := newParser(syntax.Variant(syntax.LangBash))
 	end := 0
 	for w, err := range parser.WordsSeq(strings.NewReader(text)) {
 		if err != nil {

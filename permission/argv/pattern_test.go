@@ -28,6 +28,7 @@ func TestCompileErrors(t *testing.T) {
 		{"rm \x00", 0, "NUL byte"},
 		{"rm \u202e", 0, "bidirectional control character"},
 		{"rm \xff", 0, "invalid UTF-8"},
+		{"rm ${(f)x}", 3, "parameter expansion flags"},
 		{strings.Repeat("a ", maxBytes), 0, "more than 64 KiB"},
 	} {
 		_, err := Compile(c.text)
@@ -147,6 +148,13 @@ func TestExpansionsThatMayMatch(t *testing.T) {
 		{"a &>x rm y", "rm **", Ask},
 		{"a &>x", "rm **", None},
 		{"a >& -f", "a f", Ask},
+		{"time if a; then b; fi", "time if a", Ask}, // in dash
+		{"a [$X]b", "a x yb", Ask},
+		{"a [$X]b", "a x y", None},
+		{"a $'b'$X", "a b x", Ask},
+		{"a $'b'$X", "a '$b' x", Ask},
+		{"a $'b'$X", "c b x", None},
+		{strings.Repeat("a$X", 2000), strings.Repeat("b", 2000), Ask}, // too much to work out
 	} {
 		got := Lex(c.command).Chain(compileAll(t, []string{c.deny}), Table{})
 		require.Equal(t, c.want.String(), got.Outcome.String(), "%s against %s\n%+v", c.command, c.deny, got)

@@ -210,22 +210,15 @@ func (w *word) mayStart(text string) bool {
 }
 
 func (w *word) mayEnd(text string) bool {
-	for i := len(w.shape) - 1; i >= 0; i-- {
-		if w.shape[i].kind == anyCut {
-			return fits(w.shape[i:], text)
-		}
+	i := len(w.shape) - 1
+	for i > 0 && w.shape[i].kind != anyCut {
+		i--
 	}
-	return fits(w.shape, text)
+	return fits(w.shape[i:], text)
 }
 
-// mayVanish reports whether w may become no word at all.
+// mayVanish reports whether w, cut into words, may become no word at all.
 func (w *word) mayVanish() bool {
-	if w.many && !w.gap {
-		return true // nullglob
-	}
-	if !w.gap {
-		return false
-	}
 	for _, p := range w.shape {
 		if p.kind == exactly || p.kind == oneRune {
 			return false

@@ -179,11 +179,7 @@ func (b *builder) expansion(n syntax.Node, kind unitKind) {
 }
 
 func source(src string, n syntax.Node) string {
-	start, end := int(n.Pos().Offset()), int(n.End().Offset())
-	if start < 0 || end > len(src) || start > end {
-		return ""
-	}
-	return src[start:end]
+	return src[n.Pos().Offset():n.End().Offset()]
 }
 
 // bareLit evaluates an unquoted literal: the tree keeps its backslashes.
