@@ -184,3 +184,100 @@ func TestAttestationNamesWhatDrifted(t *testing.T) {
 	require.ErrorContains(t, err, "missing: gone; added: come; contract changed: told; authority changed: may")
 	require.ErrorContains(t, err, protocol.ErrorConfig)
 }
+
+// The tools of an agent are those of its input, else of its profile: by name, by the name of a set, or none at all.
+func TestToolsetsOfAgents(t *testing.T) {
+	w := newWorld(t)
+	s := setup{Script: "turns: [{calls: [{tool: look, args: {text: a}}]}, {say: done}]"}
+	w.workOn(s, func(c *worker.Config) {
+		p := c.Profiles["p"]
+		p.Tools = []string{"readers"}
+		c.Profiles["p"] = p
+		c.Toolsets = map[string][]string{"readers": {"look", "big"}, "writers": {"note"}, "broken": {"look", "gone"}, "nothing": {}}
+	})
+	hash := func(names ...string) string {
+		var defs []*tool.Def
+		for _, n := range names {
+			defs = append(defs, map[string]*tool.Def{"look": noteTool("look", "", tool.Read), "note": noteTool("note", "", tool.Write), "big": bigTool()}[n])
+		}
+		set, err := tool.ToolsetOf(defs...)
+		require.NoError(t, err)
+		return set.Hash()
+	}
+	for n, c := range []struct {
+		name  string
+		tools *[]string
+		codes []string
+		hash  string
+		text  string
+	}{
+		{"the profile's", nil, []string{"OK"}, hash("big", "look"), ""},
+		{"a set and a name", &[]string{"writers", "look"}, []string{"OK"}, hash("note", "look"), ""},
+		{"names in another order", &[]string{"look", "note"}, []string{"OK"}, hash("note", "look"), ""},
+		{"without the one that is called", &[]string{"note"}, []string{"UNKNOWN_TOOL"}, hash("note"), ""},
+		// A scripted model calls nothing where it is offered nothing.
+		{"none", &[]string{}, nil, canonjson.SHA256([]byte("[]")), ""},
+		{"an empty set", &[]string{"nothing"}, nil, canonjson.SHA256([]byte("[]")), ""},
+		{"unknown", &[]string{"look", "fly"}, nil, "", `unknown tool or toolset "fly"`},
+		{"empty", &[]string{""}, nil, "", `unknown tool or toolset ""`},
+		{"another case", &[]string{"Look"}, nil, "", `unknown tool or toolset "Look"`},
+		{"a set with an unknown name", &[]string{"broken"}, nil, "", `unknown tool or toolset "gone"`},
+		{"twice", &[]string{"look", "look"}, nil, "", "two tools of this name"},
+		{"twice through a set", &[]string{"readers", "look"}, nil, "", "two tools of this name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			one := *w
+			one.t, one.id = t, fmt.Sprintf("%s-%d", w.id, n)
+			run := one.start(protocol.AgentInput{Tools: c.tools})
+			if c.text != "" {
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				err := run.Get(ctx, nil)
+				require.ErrorContains(t, err, c.text)
+				require.ErrorContains(t, err, protocol.ErrorConfig)
+				return
+			}
+			res := one.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			require.Equal(t, c.codes, one.codes(res))
+			require.Equal(t, c.hash, res.ToolsetHash)
+		})
+	}
+}
+
+// The count of retries is of the agent: the third in a row is told so, and a call of another kind begins it again.
+func TestModelRetriesAreCountedInTheRun(t *testing.T) {
+	again := tool.MustNew("again", "Asks for another try.", func(_ context.Context, _ *tool.Context, in noteIn) (string, error) {
+		if in.Text == "good" {
+			return "fine", nil
+		}
+		return "", tool.ModelRetry{Message: "not " + in.Text, Data: map[string]any{"id": json.Number("9007199254740993")}}
+	}, tool.Read)
+	w := newWorld(t)
+	w.workOn(setup{Limits: protocol.Limits{MaxIdleTurns: 20}, Script: `
+turns:
+  - calls: [{tool: again, args: {text: a}}]
+  - calls: [{tool: again, args: {text: b}}]
+  - calls: [{tool: again, args: {text: c}}]
+    expect: {lastResult: {code: TOOL_ERROR, contains: not b}}
+  - calls: [{tool: again, args: {text: d}}]
+    expect: {lastResult: {code: TOOL_ERROR, contains: retries are exhausted}}
+  - calls: [{tool: again, args: {text: good}}]
+    expect: {lastResult: {code: TOOL_ERROR, contains: retries are exhausted}}
+  - calls: [{tool: again, args: {text: e}}]
+  - say: done
+`}, nil, again)
+	w.start(protocol.AgentInput{})
+	res := w.result()
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	var told []string
+	for _, r := range w.results(res) {
+		if r.Result.Failure == nil {
+			told = append(told, "ok")
+			continue
+		}
+		require.JSONEq(t, `{"id":9007199254740993}`, string(r.Result.Failure.Data))
+		told = append(told, fmt.Sprint(r.Result.Failure.Retry, strings.Contains(r.Result.Failure.Message, "retries are exhausted")))
+	}
+	require.Equal(t, []string{"true false", "true false", "false true", "false true", "ok", "true false"}, told)
+}
