@@ -212,7 +212,8 @@ func (l *linter) layer(c *lintChain, key string, layer Layer) {
 			l.shadowed(c, t.name, i, r)
 		}
 	}
-	if layer.Preset == Open && !c.covers(tool.Undeclared) {
+	// What inherits permissions may be covered by a parent.
+	if layer.Preset == Open && !layer.InheritPermissions && !c.covers(tool.Undeclared) {
 		l.find(key+".preset", FindOpen, "under preset open a tool that declares no risk runs unasked; {risk: undeclared} in ask or deny covers it")
 	}
 }
@@ -330,7 +331,7 @@ func (l *linter) profileWords(c *lintChain, p LintProfile) {
 			switch {
 			case known && (info.Risk == tool.Write || info.Risk == tool.Destructive):
 				denied = append(denied, member)
-			case known && info.Risk == tool.Execute && c.free(info):
+			case known && info.Risk == tool.Execute && !p.Layer.InheritPermissions && c.free(info):
 				l.find(key, FindReadonly, "readonly isolation does not bind %s, which can write whatever it says: ask for it or deny it", member)
 			}
 		}

@@ -163,6 +163,7 @@ func TestLintProfile(t *testing.T) {
 		"engine's vetted":        {`{"vetted":[{"tool":"shell","argv":"ls **"}]}`, `{"vetted":[{"tool":"shell","argv":"ls -l"}]}`, nil, []string{`p.permissions.vetted[0].argv shadowed: is not needed: engine.vetted[0].argv "ls **" takes it in`}},
 		"engine stops vetted":    {`{"deny":[{"tool":"shell","argv":"ls **"}]}`, `{"vetted":[{"tool":"shell","argv":"ls -l"}]}`, nil, []string{`p.permissions.vetted[0].argv dead: never allows: engine.deny[0].argv "ls **" denies it`}},
 		"open":                   {``, `{"preset":"open"}`, nil, []string{"p.permissions.preset open: under preset open a tool that declares no risk runs unasked; {risk: undeclared} in ask or deny covers it"}},
+		"a parent may cover it":  {``, `{"preset":"open","inheritPermissions":true}`, []string{"readonly", "shell"}, nil},
 		"open and undeclared":    {`{"ask":[{"risk":["undeclared"]}]}`, `{"preset":"open"}`, nil, nil},
 		"open, own undeclared":   {``, `{"preset":"open","deny":[{"risk":"undeclared"}]}`, nil, nil},
 		"listed tools are known": {`{"deny":[{"tool":"shel"}]}`, ``, []string{"shel"}, []string{"p.tools[0] tool: no tool is known as shel, did you mean shell"}},

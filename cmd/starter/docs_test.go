@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/config"
+)
+
+var (
+	consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+	yamlBlock    = regexp.MustCompile("(?ms)^```yaml\n# ([a-z]+\\.yaml)\n.*?^```$")
+)
+
+// Every command of docs/policy.md prints what stands below it. Its files are those that the page shows.
+func TestPolicyPage(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	path := filepath.Join(root, "docs", "policy.md")
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	dir, bin := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Symlink(filepath.Join(root, "examples"), filepath.Join(dir, "examples")))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, filepath.Join(bin, "starter"))) // under this name the test is the command
+	files := yamlBlock.FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, files)
+	for _, m := range files {
+		text := strings.TrimSuffix(strings.TrimPrefix(m[0], "```yaml\n"), "```")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, m[1]), []byte(text), 0o600))
+		_, errs := config.Check(filepath.Join(dir, m[1]))
+		require.Empty(t, errs, m[1])
+	}
+
+	commands := 0
+	now := consoleBlock.ReplaceAllStringFunc(string(page), func(block string) string {
+		var out strings.Builder
+		out.WriteString("```console\n")
+		for _, line := range strings.Split(block, "\n") {
+			command, ok := strings.CutPrefix(line, "$ ")
+			if !ok {
+				continue
+			}
+			commands++
+			cmd := exec.Command("sh", "-c", command)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "NO_COLOR=1")
+			text, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s\n%s", command, text)
+			out.WriteString(line + "\n" + string(text))
+		}
+		return out.String() + "```"
+	})
+	require.Greater(t, commands, 5)
+	if *updatePages {
+		require.NoError(t, os.WriteFile(path, []byte(now), 0o600))
+		return
+	}
+	require.Equal(t, string(page), now, "go test ./cmd/starter -run TestPolicyPage -update")
+}
