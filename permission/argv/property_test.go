@@ -1,7 +1,6 @@
 package argv
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -184,49 +183,6 @@ func TestSuggestionOfAnything(t *testing.T) {
 			require.Equal(t, Allow, Lex(s.Segment).Match(Tables{Allow: NewTable(p)}).Outcome)
 		}
 	}
-}
-
-func FuzzLex(f *testing.F) {
-	for _, file := range corpusFiles {
-		for _, r := range readRows(f, file) {
-			f.Add(r.Command)
-		}
-	}
-	rng := rand.New(rand.NewPCG(7, 7))
-	for range 200 {
-		f.Add(generate(rng))
-		f.Add(generateGrammar(rng, map[string]int{}))
-	}
-	tables := Tables{Allow: everything(f), Deny: compileAll(f, []string{"rm **", "git push --force"}), Ask: compileAll(f, []string{"git push **"})}
-	f.Fuzz(func(t *testing.T, command string) {
-		c := Lex(command)
-		require.NotEqual(t, lexerFailed, c.broken)
-		got := c.Match(tables)
-		require.NotEqual(t, None, got.Outcome)
-		require.NotEqual(t, Allow, c.Match(Tables{Deny: tables.Deny}).Outcome)
-		chain := c.Chain(tables.Deny, tables.Ask)
-		require.NotEqual(t, Allow, chain.Outcome)
-		require.NotEmpty(t, got.Segments)
-		_, err := json.Marshal(got.Segments)
-		require.NoError(t, err)
-		for _, s := range got.Segments {
-			require.Empty(t, unreadable(s.Segment))
-		}
-		if p, err := Compile(command); err == nil {
-			require.Equal(t, command, p.String())
-		}
-		LexArgv(strings.Split(command, " ")).Match(tables)
-		if strings.HasSuffix(command, `\`) {
-			return
-		}
-		more := Lex(command + "\nrm -rf /")
-		if more.broken != c.broken && refusal(command+"\nrm -rf /") != "" {
-			return
-		}
-		require.NotEqual(t, lexerFailed, more.broken)
-		require.LessOrEqual(t, more.Match(tables).Outcome, got.Outcome, "%q", command)
-		require.LessOrEqual(t, more.Chain(tables.Deny, tables.Ask).Outcome, chain.Outcome, "%q", command)
-	})
 }
 
 func BenchmarkLex(b *testing.B) {
