@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -64,13 +63,6 @@ func (a *app) connect(ctx context.Context) (*connect.Server, error) {
 		a.settings.Alone = true
 	}
 	return connect.Dial(ctx, a.settings)
-}
-
-// printJSON writes one value on one line, without escaping what a shell line may hold.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.out, format, args...) }

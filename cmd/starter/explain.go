@@ -104,7 +104,7 @@ func (a *app) explain(f explainFlags) error {
 		for _, n := range notes {
 			a.note("note: %s", n)
 		}
-		return a.printPlainJSON(d)
+		return a.printJSON(d)
 	}
 	a.explained(q, d, notes)
 	return nil

@@ -99,7 +99,7 @@ func (a *app) match(command string, tables permission.Tables) error {
 		return badPattern(err)
 	}
 	if a.json() {
-		return a.printPlainJSON(d)
+		return a.printJSON(d)
 	}
 	a.printf("%s   %s\n", a.verdict(d.Verdict), oneLine(command, mostLine))
 	a.parts(d.Segments)
@@ -168,9 +168,9 @@ func (a *app) parts(segments []argv.Segment) {
 	}
 }
 
-// printPlainJSON is printJSON for what strangers wrote: what could move the cursor or hide is written as an escape, which
-// is the same JSON.
-func (a *app) printPlainJSON(v any) error {
+// printJSON writes one value on one line. Strangers wrote much of it, so what could move the cursor or hide is written as
+// an escape, which is the same JSON; what a shell line may hold is not.
+func (a *app) printJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

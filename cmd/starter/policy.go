@@ -94,7 +94,7 @@ func (a *app) checkPolicies(files []string, strict bool) error {
 			code = max(code, exit.Failed)
 		}
 		if a.json() {
-			if err := a.printPlainJSON(c); err != nil {
+			if err := a.printJSON(c); err != nil {
 				return err
 			}
 			continue
