@@ -71,13 +71,7 @@ func newSite6(t *testing.T) *site {
 	if err != nil {
 		return nil
 	}
-	s := newSite(t, func(http.ResponseWriter, *http.Request) {})
-	require.NoError(t, s.Listener.Close())
-	s.Listener = l
-	six := &http.Server{Handler: s.Config.Handler}
-	go six.Serve(l) //nolint:errcheck // ends with the listener
-	t.Cleanup(func() { six.Close() })
-	return s
+	return newSiteOn(t, l, func(http.ResponseWriter, *http.Request) {})
 }
 
 func TestClassify(t *testing.T) {

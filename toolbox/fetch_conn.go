@@ -200,7 +200,7 @@ func fetchProblem(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return err
-	case context.Cause(ctx) == errFetchTime:
+	case errors.Is(context.Cause(ctx), errFetchTime):
 		return errors.New("no whole answer in time; the server, or one it redirects to, is slow")
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Errorf("no such host %q; names are looked up in full, without search domains", strings.TrimSuffix(dns.Name, "."))

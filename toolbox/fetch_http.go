@@ -80,7 +80,7 @@ func responseHeaders(in http.Header) (out map[string][]string, truncated bool) {
 func (f *Fetched) read(ctx context.Context, body io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
 	switch {
-	case err != nil && context.Cause(ctx) == errFetchTime:
+	case err != nil && errors.Is(context.Cause(ctx), errFetchTime):
 		f.TruncatedBy = "time"
 	case err != nil && ctx.Err() != nil:
 		return err
