@@ -1,9 +1,10 @@
 // Package argv turns shell text into segments of literal tokens and matches them against token patterns.
 //
 // A command is lexed once with [Lex] (or [LexArgv], for a tool that takes an argument list) and a pattern is
-// compiled once with [Compile]; a verdict over them is pure and costs microseconds. [Command.Match] speaks
-// with allow, ask and deny tables, [Command.Chain] with deny and ask tables alone, as a permission chain
-// does. Both return the strictest verdict over the segments, and say for each segment what decided.
+// compiled once with [Compile] and kept in a [Table], which looks only at the patterns whose first word a command
+// may have; a verdict over them is pure, costs microseconds, and grows with the length of the command alone.
+// [Command.Match] speaks with allow, ask and deny tables, [Command.Chain] with deny and ask tables alone, as a
+// permission chain does. Both return the strictest verdict over the segments, and say for each segment what decided.
 //
 // # Patterns
 //
@@ -16,7 +17,8 @@
 // Allow is said only of text that bash and dash both split into the segments reported, with nothing in them
 // that runs another command, and only if an allow pattern covers every token. Deny and ask patterns also
 // look into subshells, loops and functions, behind sudo, doas, env, timeout, nice, nohup, time, xargs,
-// find -exec and the -c text of a shell, and at the base name of a path. What cannot be decided asks: a
+// find -exec and the -c text of a shell, at what eval, trap, alias and their like run, and at the base name of
+// a path. What cannot be decided asks: a
 // syntax error, a command substitution, a here-document, a word that may expand to a denied one.
 //
 // # What it does not promise

@@ -42,6 +42,12 @@ func (s *segment) judgeWords(depth int) {
 	}
 	s.builtin(args)
 	s.program(args, false, depth)
+	for i := range first {
+		if s.words[i].text == "time" {
+			s.behind("time", s.words[i+1:], false, depth+1) // for dash it is a program
+			break
+		}
+	}
 	if first > 0 && args[0].text == "--" {
 		// For bash it ends the options of time, and more keywords may follow.
 		s.program(args[1:], false, depth)

@@ -49,7 +49,7 @@ func (s *segment) shell(name string, args []word, open bool, depth int) {
 	reads := false // it takes its text from an argument
 	for len(args) > 0 {
 		w := args[0]
-		if w.dyn {
+		if w.dyn && !startsPlainly(&w) {
 			s.doubt(unknownOption(name))
 			return
 		}

@@ -53,6 +53,9 @@ func mayHold(p *Pattern, v *view) bool {
 	if p.text == "" || !v.dyn {
 		return false
 	}
+	if len(p.tokens)*len(v.words) > maxFit {
+		return true // too much to work out
+	}
 	// State i means that the first i tokens are matched.
 	m := matcher{pattern: p, state: make([]bool, len(p.tokens)+1), spare: make([]bool, len(p.tokens)+1)}
 	m.state[0] = true

@@ -69,6 +69,10 @@ var behindCases = []struct {
 	{"time -p curl x", Deny},
 	{"time -- curl x", Deny},
 	{"time -- ! curl x", Ask},
+	{"time -f %e curl x", Deny}, // by dash
+	{"! time -o f curl x", Deny},
+	{"time --frobnicate curl x", Ask},
+	{"time -f %e ls", None},
 	{`\time -f %e curl x`, Deny},
 	{"! time curl x", Deny},
 
@@ -120,6 +124,8 @@ var behindCases = []struct {
 	{"sh -Ω -c 'ls'", Ask},
 	{"sh -o $X -c 'curl x'", Ask},
 	{`sh "$X" x`, Ask},
+	{`sh "a$X"`, None},
+	{`sh -c "curl$X"`, Ask},
 	{"sh -c '('", Ask},
 	{"sh -c ''", None},
 
