@@ -18,8 +18,8 @@
 // that runs another command, and only if an allow pattern covers every token. Deny and ask patterns also
 // look into subshells, loops and functions, behind sudo, doas, env, timeout, nice, nohup, time, xargs,
 // find -exec and the -c text of a shell, at what eval, trap, alias and their like run, and at the base name of
-// a path. What cannot be decided asks: a
-// syntax error, a command substitution, a here-document, a word that may expand to a denied one.
+// a path. What cannot be decided asks: a syntax error, a command substitution, a here-document, a word that may
+// expand to a denied one.
 //
 // # What it does not promise
 //
