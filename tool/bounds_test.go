@@ -31,29 +31,29 @@ func list(n int, element string) string {
 
 // What a model sends and what a server declares multiply. Both are bounded, and so is what is said about them.
 func TestMonstrousValues(t *testing.T) {
-	long := strings.Repeat("é", 1<<20)
-	members := make([]string, 20_000)
+	long := strings.Repeat("é", 1<<18)
+	members := make([]string, 12_000)
 	for n := range members {
 		members[n] = fmt.Sprintf(`"k%d":%d`, n, n)
 	}
 	for _, c := range []struct{ name, schema, value, want string }{
-		{"all of a long list is wrong", `{"items":{"type":"string"}}`, list(500_000, "1"), "got number, want string"},
-		{"each element against ten", `{"items":{"allOf":` + list(10, `{"type":"string"}`) + `}}`, list(500_000, "1"), "is too large"},
+		{"all of a long list is wrong", `{"items":{"type":"string"}}`, list(100_000, "1"), "got number, want string"},
+		{"each element against ten", `{"items":{"allOf":` + list(10, `{"type":"string"}`) + `}}`, list(100_000, "1"), "is too large"},
 		{"each element against a thousand names", `{"items":{"enum":` + list(1000, `"a"`) + `}}`, list(100_000, "1"), "is too large"},
-		{"long lists compared with each other", `{"items":{"enum":[` + list(2000, "1") + `]}}`, list(1000, list(2000, "1")), "is too large"},
-		{"every member against every pattern", `{"patternProperties":{"a":{},"b":{},"c":{},"(x+x+)+y":{}}}`, `{"` + strings.Repeat("x", 4<<20) + `":1}`, ""},
+		{"long lists compared with each other", `{"items":{"enum":[` + list(1000, "1") + `]}}`, list(300, list(1000, "1")), "is too large"},
+		{"every member against every pattern", `{"patternProperties":{"a":{},"b":{},"c":{},"(x+x+)+y":{}}}`, `{"` + strings.Repeat("x", 1<<18) + `":1}`, ""},
 		{"nothing evaluates many members", `{"unevaluatedProperties":false,"allOf":` + list(900, `{"properties":{"a":true}}`) + `}`, "{" + strings.Join(members, ",") + "}", "is too large"},
 		{"dependent names", `{"dependentRequired":{"k1":` + list(1, `"b"`) + `},"dependencies":{"k2":{"items":true}}}`, "{" + strings.Join(members, ",") + "}", `properties 'b' required, if 'k1' exists`},
 		{"a pattern of many steps", `{"pattern":"(x+x+)+y.{900}$"}`, `"` + strings.Repeat("x", 1<<20) + `"`, "is too large"},
-		{"exponents", `{"items":{"multipleOf":3e-9999}}`, list(200_000, "1e9999"), "is too large"},
-		{"names", `{"items":{"propertyNames":{"maxLength":1}}}`, list(60_000, `{"abc":1}`), "is not an allowed name"},
+		{"exponents", `{"items":{"multipleOf":3e-9999}}`, list(60_000, "1e9999"), "is too large"},
+		{"names", `{"items":{"propertyNames":{"maxLength":1}}}`, list(10_000, `{"abc":1}`), "is not an allowed name"},
 		{"names of a pattern", `{"propertyNames":{"pattern":"(x+x+)+y.{900}$"}}`, `{"` + strings.Repeat("x", 1<<20) + `":1}`, "is too large"},
 		{"tuples", `{"prefixItems":[{"items":{"allOf":` + list(20, `{"type":"string"}`) + `}}]}`, "[" + list(100_000, "1") + "]", "is too large"},
 		{"old tuples", `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"enum":[1]}],"additionalItems":{"allOf":` + list(20, `{"type":"string"}`) + `}}`, list(100_000, "1"), "is too large"},
 		{"contains", `{"contains":{"allOf":` + list(20, `{"type":"string"}`) + `}}`, list(100_000, "1"), "is too large"},
 		{"dependent schemas", `{"dependentSchemas":{"k1":{"additionalProperties":{"allOf":` + list(90, `{"type":"string"}`) + `}}}}`, "{" + strings.Join(members, ",") + "}", "is too large"},
 		{"old dependencies", `{"dependencies":{"k1":{"additionalProperties":{"allOf":` + list(90, `{"type":"string"}`) + `}}}}`, "{" + strings.Join(members, ",") + "}", "is too large"},
-		{"trees that differ only in shape", `{"uniqueItems":true}`, "[" + shapes(8) + "]", ""},
+		{"trees that differ only in shape", `{"uniqueItems":true}`, "[" + shapes(6) + "]", ""},
 		{"a long name", `{"additionalProperties":false}`, `{"` + long + `":1}`, "is not a known property"},
 		{"a long path", `{"additionalProperties":{"additionalProperties":{"type":"string"}}}`, `{"` + long + `":{"` + long + `":1}}`, "got number, want string"},
 		{"a long text", `{"const":"a"}`, `"` + long + `"`, "value must be 'a'"},
@@ -188,12 +188,12 @@ func TestErrorsOfValidationsAreBounded(t *testing.T) {
 	v, err := tool.CompileSchema(json.RawMessage(`true`))
 	require.NoError(t, err)
 	var many []error
-	for n := range 5000 {
+	for n := range 2000 {
 		many = append(many, fmt.Errorf("error %04d %s", n, strings.Repeat("é", 10_000)))
 	}
 	issues := v.With(func(json.RawMessage) error { return errors.Join(many...) }).Validate(json.RawMessage(`1`))
 	small(t, issues)
-	require.Equal(t, "and 4900 more issues", issues[100].Message)
+	require.Equal(t, "and 1900 more issues", issues[100].Message)
 	require.Contains(t, issues[99].Message, "error 0099")
 
 	for _, times := range []int{1, 2, 1000} {

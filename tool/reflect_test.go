@@ -233,10 +233,10 @@ func TestTypesWithoutSchema(t *testing.T) {
 			}
 		}]},
 		{"name that JSON does not take", "does not take the name", tool.SchemaFor[struct {
-			A int `json:"a\"b"`
+			A int `json:"a\"b"` //lint:ignore SA5008 that is the point
 		}]},
 		{"dash as a name", "does not take the name", tool.SchemaFor[struct {
-			A int `json:"-,"`
+			A int `json:"-,"` //lint:ignore SA5008 that is the point
 		}]},
 		{"embedded without fields", "has to be exported", tool.SchemaFor[struct{ word }]},
 		{"nullable", "providers refuse unions with null", tool.SchemaFor[struct {
