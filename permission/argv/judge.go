@@ -26,6 +26,11 @@ func (s *segment) judgeWords(depth int) {
 		first++
 	}
 	args := s.words[first:]
+	s.timed(first, depth)
+	for i := range first {
+		// In front of a command no shell splits an assignment, nor makes names of it.
+		s.words[i].gap, s.words[i].many = false, false
+	}
 	// A pattern may name some of the keywords and assignments in front, so each rest of them is a view.
 	dyn := slices.ContainsFunc(args, func(w word) bool { return w.dyn })
 	for i := first - 1; i >= 0; i-- {
@@ -42,17 +47,19 @@ func (s *segment) judgeWords(depth int) {
 	}
 	s.builtin(args)
 	s.program(args, false, depth)
-	for i := range first {
-		if s.words[i].text == "time" {
-			s.behind("time", s.words[i+1:], false, depth+1) // for dash it is a program
-			break
-		}
-	}
 	if first > 0 && args[0].text == "--" {
 		// For bash it ends the options of time, and more keywords may follow.
 		s.program(args[1:], false, depth)
 		s.doubt("-- after a keyword")
 		s.refuse("-- after a keyword")
+	}
+}
+
+// timed adds the views of dash, for which time is a program and what follows are its arguments.
+func (s *segment) timed(first, depth int) {
+	at := slices.IndexFunc(s.words[:first], func(w word) bool { return w.text == "time" })
+	if at >= 0 {
+		s.program(slices.Clone(s.words[at:]), false, depth)
 	}
 }
 

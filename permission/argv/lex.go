@@ -158,7 +158,6 @@ func (l *lexer) call(c *syntax.CallExpr) []word {
 	for _, a := range c.Assigns {
 		w := l.assign(a)
 		w.spelled = true
-		w.gap, w.many = false, false // in front of a command no shell splits an assignment, nor makes names of it
 		words = append(words, w)
 	}
 	for _, a := range c.Args {

@@ -148,6 +148,9 @@ func TestExpansionsThatMayMatch(t *testing.T) {
 		{"a &>x rm y", "rm **", Ask},
 		{"a &>x", "rm **", None},
 		{"a >& -f", "a f", Ask},
+		{"time A=$X b", "time A=rm x b", Ask}, // in dash
+		{"A=$X b", "A=rm x b", None},
+		{"A=$X b", "A=rm b", Ask},
 		{"time if a; then b; fi", "time if a", Ask}, // in dash
 		{"a [$X]b", "a x yb", Ask},
 		{"a [$X]b", "a x y", None},

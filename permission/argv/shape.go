@@ -233,9 +233,9 @@ func fits(pieces []piece, text string) bool {
 	if len(pieces)*(len(text)+1) > maxFit {
 		return true
 	}
-	reach := make([]bool, len(text)+1)
+	var short [2][shortSet]bool
+	reach, next := boolSet(short[0][:], len(text)+1), boolSet(short[1][:], len(text)+1)
 	reach[0] = true
-	next := make([]bool, len(text)+1)
 	for _, p := range pieces {
 		clear(next)
 		alive := false
@@ -272,6 +272,16 @@ func fits(pieces []piece, text string) bool {
 		reach, next = next, reach
 	}
 	return reach[len(text)]
+}
+
+// shortSet is the size of a set that needs no allocation.
+const shortSet = 32
+
+func boolSet(short []bool, n int) []bool {
+	if n <= len(short) {
+		return short[:n]
+	}
+	return make([]bool, n)
 }
 
 // pick marks the ends of what picking bytes of body in order can produce at text[from:].

@@ -57,7 +57,8 @@ func mayHold(p *Pattern, v *view) bool {
 		return true // too much to work out
 	}
 	// State i means that the first i tokens are matched.
-	m := matcher{pattern: p, state: make([]bool, len(p.tokens)+1), spare: make([]bool, len(p.tokens)+1)}
+	var short [2][shortSet]bool
+	m := matcher{pattern: p, state: boolSet(short[0][:], len(p.tokens)+1), spare: boolSet(short[1][:], len(p.tokens)+1)}
 	m.state[0] = true
 	for i := range v.words {
 		if !m.step(v.at(i)) {
