@@ -15,15 +15,26 @@ type panicError struct {
 
 func (e *panicError) Error() string { return "panic: " + e.text }
 
-// contain calls foreign code and returns its panic as an error, with a zero value beside it.
+// errExited reports foreign code that ended its goroutine instead of returning.
+var errExited = errors.New("ended without an answer")
+
+// contain calls foreign code and returns its panic as an error, with a zero value beside it. The code has a goroutine of
+// its own, because one that it ends with runtime.Goexit would be that of the activity.
 func contain[T any](f func() (T, error)) (out T, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			var zero T
-			out, err = zero, &panicError{text: fmt.Sprint(v), stack: debug.Stack()}
-		}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var zero T
+		err = errExited
+		defer func() {
+			if v := recover(); v != nil {
+				out, err = zero, &panicError{text: fmt.Sprint(v), stack: debug.Stack()}
+			}
+		}()
+		out, err = f()
 	}()
-	return f()
+	<-done
+	return out, err
 }
 
 // text is err.Error() of foreign errors: fmt survives an Error method that panics.

@@ -44,7 +44,7 @@ func TestTimeout(t *testing.T) {
 		}, tool.Fail(tool.ToolError, "its own timeout"), time.Second},
 		{"a body that panics", nil, func(context.Context) tool.Result { panic("x") }, tool.Fail(tool.ToolError, "panic: x"), 0},
 		{"a body that ends its goroutine", nil, func(context.Context) tool.Result { runtime.Goexit(); return tool.Result{} },
-			tool.Fail(tool.ToolError, "a wrapper returned no result"), 0},
+			tool.Fail(tool.ToolError, "ended without an answer"), 0},
 		{"the caller's deadline is not ours", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Second)
 		}, func(ctx context.Context) tool.Result {
