@@ -40,7 +40,7 @@ func TestMonstrousValues(t *testing.T) {
 		{"all of a long list is wrong", `{"items":{"type":"string"}}`, list(100_000, "1"), "got number, want string"},
 		{"each element against ten", `{"items":{"allOf":` + list(10, `{"type":"string"}`) + `}}`, list(100_000, "1"), "is too large"},
 		{"each element against a thousand names", `{"items":{"enum":` + list(1000, `"a"`) + `}}`, list(100_000, "1"), "is too large"},
-		{"long lists compared with each other", `{"items":{"enum":[` + list(1000, "1") + `]}}`, list(300, list(1000, "1")), "is too large"},
+		{"long lists compared with each other", `{"items":{"enum":` + list(40, list(1000, "1")) + `}}`, list(300, list(1000, "1")), "is too large"},
 		{"every member against every pattern", `{"patternProperties":{"a":{},"b":{},"c":{},"(x+x+)+y":{}}}`, `{"` + strings.Repeat("x", 1<<18) + `":1}`, ""},
 		{"nothing evaluates many members", `{"unevaluatedProperties":false,"allOf":` + list(900, `{"properties":{"a":true}}`) + `}`, "{" + strings.Join(members, ",") + "}", "is too large"},
 		{"dependent names", `{"dependentRequired":{"k1":` + list(1, `"b"`) + `},"dependencies":{"k2":{"items":true}}}`, "{" + strings.Join(members, ",") + "}", `properties 'b' required, if 'k1' exists`},
