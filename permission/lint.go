@@ -70,13 +70,13 @@ type LintProfile struct {
 // Bounds of the search, whose time grows with the square of the first: the words of one chain's rules, and those of all
 // chains.
 const (
-	maxLintWords = 5000
-	maxLintTotal = 200_000
+	maxLintWords = 10_000
+	maxLintTotal = 400_000
 )
 
 // Lint returns what a reviewer would ask about: the engine's layer first, then each profile on top of it, in the order
 // given. It runs nothing, and the same policy gives the same findings. A finding about a layer holds in every chain that
-// has the layer: no profile can make it wrong. A policy of more than 5000 words in one chain gets one finding that says so.
+// has the layer: no profile can make it wrong. A policy of more than 10,000 words in one chain gets one finding that says so.
 func Lint(p LintPolicy) []Finding {
 	engine := countWords(p.Engine)
 	most, total := engine, engine
@@ -87,7 +87,8 @@ func Lint(p LintPolicy) []Finding {
 	if most > maxLintWords || total > maxLintTotal {
 		return []Finding{{Key: "engine", Kind: FindLimit, Message: "the rules are too many to be compared with each other"}}
 	}
-	l := &linter{policy: p, tools: map[string]tool.Info{}, names: map[string]bool{}, said: map[Finding]bool{}}
+	l := &linter{policy: p, tools: map[string]tool.Info{}, names: map[string]bool{}, said: map[Finding]bool{},
+		commands: map[string][]argv.Command{}, longest: p.measure()}
 	for _, info := range p.Tools {
 		l.tools[info.Name], l.names[info.Name] = info, true
 	}
@@ -105,13 +106,22 @@ func Lint(p LintPolicy) []Finding {
 	return l.findings
 }
 
+// countWords counts what is compared: tools, risks and domains, and the words of patterns once for each tool.
 func countWords(layer Layer) int {
 	n := 0
+	add := func(tools, patterns Strings) {
+		words := 1
+		for _, text := range patterns.Values {
+			words += 1 + len(strings.Fields(text))
+		}
+		n += 1 + len(tools.Values)*words
+	}
 	for _, r := range slices.Concat(layer.Deny, layer.Ask) {
-		n += 1 + len(r.Tool.Values)*max(len(r.Argv.Values)+len(r.Domains.Values), 1) + len(r.Risk.Values)
+		add(r.Tool, r.Argv)
+		n += len(r.Risk.Values) + len(r.Tool.Values)*len(r.Domains.Values)
 	}
 	for _, v := range layer.Vetted {
-		n += 1 + len(v.Tool.Values)*len(v.Argv.Values)
+		add(v.Tool, v.Argv)
 	}
 	return n
 }
@@ -122,6 +132,9 @@ type linter struct {
 	names    map[string]bool // of tools that are known or that profiles list
 	findings []Finding
 	said     map[Finding]bool
+	// commands are the examples of patterns; longest bounds their words.
+	commands map[string][]argv.Command
+	longest  int
 }
 
 func (l *linter) find(key string, kind FindingKind, format string, args ...any) {

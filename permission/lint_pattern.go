@@ -23,7 +23,7 @@ func (l *linter) vettedLine(c *lintChain, i int) {
 		key := element(v.place+".argv", v.line.Argv, j)
 		l.pattern(key, text)
 		p, _ := argv.Compile(text) // checked by the caller
-		if construct, never := neverAllowed(p); never {
+		if construct, never := l.neverAllowed(p); never {
 			l.find(key, FindDead, "never allows: %s", construct)
 		} else if why := runsPrograms(p); why != "" {
 			l.find(key, FindRunsPrograms, "%s: %s", quoteFlow(text), why)
@@ -38,7 +38,7 @@ func (l *linter) vettedLine(c *lintChain, i int) {
 	}
 	for _, name := range v.line.Tool.Values {
 		t := c.table(argv.TableAllow, name)
-		redundant := t.redundantAllowed()
+		redundant := l.redundantAllowed(t)
 		for j, line := range t.rules {
 			if by := redundant[j]; by != "" && line == i {
 				l.find(t.keys[j], FindShadowed, "is not needed: %s takes it in", by)
@@ -48,16 +48,16 @@ func (l *linter) vettedLine(c *lintChain, i int) {
 }
 
 // redundantAllowed is redundant for vetted patterns, found once.
-func (t *lintTable) redundantAllowed() map[int]string {
+func (l *linter) redundantAllowed(t *lintTable) map[int]string {
 	if t.spare == nil {
-		t.spare = t.redundant(firstAllowed)
+		t.spare = l.redundant(t, firstAllowed)
 	}
 	return t.spare
 }
 
 func (l *linter) stoppedForAll(c *lintChain, names Strings, text string) (by string, denies bool) {
 	for _, name := range names.Values {
-		if by, denies = c.stopped(text, name, len(c.ask)); by == "" {
+		if by, denies = l.stopped(c, text, name, len(c.ask)); by == "" {
 			return "", false
 		}
 	}
@@ -65,10 +65,10 @@ func (l *linter) stoppedForAll(c *lintChain, names Strings, text string) (by str
 }
 
 // neverAllowed returns the construct because of which no command that p matches can be allowed.
-func neverAllowed(p argv.Pattern) (construct string, never bool) {
-	t := &lintTable{patterns: []argv.Pattern{p}, table: argv.NewTable(p)}
-	for _, command := range examples(p.String(), t) {
-		r := command.Match(argv.Tables{Allow: t.table})
+func (l *linter) neverAllowed(p argv.Pattern) (construct string, never bool) {
+	t := argv.NewTable(p)
+	for _, command := range l.examples(p.String()) {
+		r := command.Match(argv.Tables{Allow: t})
 		if r.Outcome == argv.Allow {
 			return "", false
 		}
@@ -80,10 +80,9 @@ func neverAllowed(p argv.Pattern) (construct string, never bool) {
 // dead finds a deny or ask pattern that no command meets for certain.
 func (l *linter) dead(key, text string) {
 	p, _ := argv.Compile(text) // checked by the caller
-	t := &lintTable{patterns: []argv.Pattern{p}, table: argv.NewTable(p)}
-	construct := ""
-	for _, command := range examples(text, t) {
-		r := command.Chain(t.table, argv.Table{})
+	t, construct := argv.NewTable(p), ""
+	for _, command := range l.examples(text) {
+		r := command.Chain(t, argv.Table{})
 		if r.Outcome == argv.Deny {
 			return
 		}
@@ -131,13 +130,10 @@ func (l *linter) literal(c *lintChain, table string, r lintRule, j int) {
 	}
 	key := element(r.place+".argv", r.rule.Argv, j)
 	for _, name := range r.rule.Tool.Values {
-		t := c.table(argv.TableAllow, name)
-		for i := range t.patterns {
-			if takesIn(t.patterns[i], base) {
-				l.find(key, FindLiteral, "is literal, and %s lets every other order and spelling of the options run unasked; ask for %s, or deny it",
-					t.said(i), quoteFlow(base))
-				return
-			}
+		if by := l.allowed(c.table(argv.TableAllow, name), base); by != "" {
+			l.find(key, FindLiteral, "is literal, and %s lets every other order and spelling of the options run unasked; ask for %s, or deny it",
+				by, quoteFlow(base))
+			return
 		}
 	}
 	if table == argv.TableDeny {
@@ -145,15 +141,16 @@ func (l *linter) literal(c *lintChain, table string, r lintRule, j int) {
 	}
 }
 
-// takesIn reports whether p allows every command that text matches.
-func takesIn(p argv.Pattern, text string) bool {
-	t := argv.NewTable(p)
-	for _, command := range examples(text, &lintTable{longest: len(p.Words())}) {
-		if firstAllowed(command, t) < 0 {
-			return false
+// allowed returns the vetted pattern that allows what text matches, or nothing.
+func (l *linter) allowed(t *lintTable, text string) (by string) {
+	for _, command := range l.examples(text) {
+		i := firstAllowed(command, t.table)
+		if i < 0 {
+			return ""
 		}
+		by = t.said(i)
 	}
-	return true
+	return by
 }
 
 // runsPrograms says why a vetted pattern lets any program run, or nothing.

@@ -11,9 +11,6 @@ import (
 // anyWord stands for any one word where a pattern is tried on a command of its own.
 const anyWord = "any-word-at-all"
 
-// mostExtra bounds how many words are tried in the place of a **.
-const mostExtra = 8
-
 // lintTable holds the patterns of one table and tool in the order in which they decide.
 type lintTable struct {
 	table    argv.Table
@@ -29,7 +26,6 @@ func (t *lintTable) add(key string, list Strings, rule int) {
 		p, _ := argv.Compile(text) // checked by the caller
 		t.patterns = append(t.patterns, p)
 		t.keys, t.rules = append(t.keys, element(key+".argv", list, i)), append(t.rules, rule)
-		t.longest = max(t.longest, len(p.Words()))
 	}
 }
 
@@ -69,8 +65,11 @@ func (c *lintChain) rules(table string) []lintRule {
 }
 
 // examples returns commands that stand for all that a pattern matches: with each number of words in the place of a **
-// up to some, and with more than any pattern of the tables has.
-func examples(text string, tables ...*lintTable) []argv.Command {
+// up to some, and with more than any pattern of the policy has.
+func (l *linter) examples(text string) []argv.Command {
+	if known := l.commands[text]; known != nil {
+		return known
+	}
 	p, _ := argv.Compile(text) // checked by the caller
 	words := p.Words()
 	for i, w := range words {
@@ -78,31 +77,49 @@ func examples(text string, tables ...*lintTable) []argv.Command {
 			words[i] = anyWord
 		}
 	}
-	if words[len(words)-1] != "**" {
-		return []argv.Command{argv.Lex(strings.Join(words, " "))}
-	}
-	words = words[:len(words)-1]
-	longest := mostExtra
-	for _, t := range tables {
-		longest = max(longest, min(t.longest, 256))
+	extra := []int{0}
+	if last := len(words) - 1; words[last] == "**" {
+		words, extra = words[:last], []int{0, 1, 2, 3, l.longest + 1}
 	}
 	var out []argv.Command
-	for n := range longest + 1 {
-		if n <= mostExtra || n == longest {
-			extra := strings.Repeat(" "+anyWord, n)
-			if text := strings.TrimSpace(strings.Join(words, " ") + extra); text != "" {
-				out = append(out, argv.Lex(text))
+	for _, n := range extra {
+		if command := strings.TrimSpace(strings.Join(words, " ") + strings.Repeat(" "+anyWord, n)); command != "" {
+			out = append(out, argv.Lex(command))
+		}
+	}
+	l.commands[text] = out
+	return out
+}
+
+// measure returns the words of the longest pattern that is looked at, within reason.
+func (p LintPolicy) measure() int {
+	longest := 0
+	layers := []Layer{p.Engine}
+	for _, profile := range p.Profiles {
+		layers = append(layers, profile.Layer)
+	}
+	for _, layer := range layers {
+		var lists []Strings
+		for _, r := range slices.Concat(layer.Deny, layer.Ask) {
+			lists = append(lists, r.Argv)
+		}
+		for _, v := range layer.Vetted {
+			lists = append(lists, v.Argv)
+		}
+		for _, list := range lists {
+			for _, text := range list.Values {
+				longest = max(longest, len(strings.Fields(text)))
 			}
 		}
 	}
-	return out
+	return min(longest, 256)
 }
 
 // stopped returns the place of the pattern that denies or asks about every command that text matches, and whether it is
 // one of the deny table; nothing if some command is met by none. Of the ask table only the rules before upTo count.
-func (c *lintChain) stopped(text, toolName string, upTo int) (place string, denies bool) {
+func (l *linter) stopped(c *lintChain, text, toolName string, upTo int) (place string, denies bool) {
 	deny, ask := c.table(argv.TableDeny, toolName), c.table(argv.TableAsk, toolName)
-	for _, command := range examples(text, deny, ask) {
+	for _, command := range l.examples(text) {
 		r := command.Chain(deny.table, ask.table)
 		switch {
 		case r.Outcome == argv.Deny:
@@ -117,9 +134,9 @@ func (c *lintChain) stopped(text, toolName string, upTo int) (place string, deni
 }
 
 // deniedBefore returns the place of the pattern that denies, before rule upTo, every command that text matches.
-func (c *lintChain) deniedBefore(text, toolName string, upTo int) string {
+func (l *linter) deniedBefore(c *lintChain, text, toolName string, upTo int) string {
 	deny, place := c.table(argv.TableDeny, toolName), ""
-	for _, command := range examples(text, deny) {
+	for _, command := range l.examples(text) {
 		r := command.Chain(deny.table, argv.Table{})
 		if r.Outcome != argv.Deny || deny.rules[r.Index] >= upTo {
 			return ""
@@ -154,7 +171,7 @@ func (l *linter) plain(rules []lintRule, upTo int, name string, risk tool.Risk) 
 
 // redundant returns, for each pattern that others of the same table take in whole, what they are. The order of the table
 // does not matter for it.
-func (t *lintTable) redundant(first func(argv.Command, argv.Table) int) map[int]string {
+func (l *linter) redundant(t *lintTable, first func(argv.Command, argv.Table) int) map[int]string {
 	reversed := slices.Clone(t.patterns)
 	slices.Reverse(reversed)
 	backwards := argv.NewTable(reversed...)
@@ -162,7 +179,7 @@ func (t *lintTable) redundant(first func(argv.Command, argv.Table) int) map[int]
 	for _, forward := range []bool{true, false} {
 		for j, p := range t.patterns {
 			by := -1
-			for _, command := range examples(p.String(), t) {
+			for _, command := range l.examples(p.String()) {
 				if by = first(command, t.table); !forward && by == j {
 					if by = len(t.patterns) - 1 - first(command, backwards); out[by] != "" {
 						by = j // it is redundant itself
@@ -236,13 +253,13 @@ func (l *linter) shadowed(c *lintChain, table string, index int, r lintRule) {
 		t := &lintTable{}
 		t.add(r.place, r.rule.Argv, index)
 		t.table = argv.NewTable(t.patterns...)
-		for j, by := range t.redundant(firstDenied) {
+		for j, by := range l.redundant(t, firstDenied) {
 			if parts[j].by == "" {
 				parts[j].by, parts[j].word = by, "takes it in"
 			}
 		}
 	}
-	if !free {
+	if len(parts) > 0 && !free {
 		l.find(r.place, FindShadowed, "never decides: %s %s", parts[0].by, parts[0].word)
 		return
 	}
@@ -287,7 +304,7 @@ func (l *linter) argvBefore(c *lintChain, table string, index int, name, text st
 	if by := l.plain(c.deny, upTo, name, ""); by != "" {
 		return by, deniesFirst
 	}
-	if by := c.deniedBefore(text, name, upTo); by != "" {
+	if by := l.deniedBefore(c, text, name, upTo); by != "" {
 		return by, deniesFirst
 	}
 	if table == argv.TableDeny {
@@ -299,7 +316,7 @@ func (l *linter) argvBefore(c *lintChain, table string, index int, name, text st
 			return by, asksFirst
 		}
 	}
-	if by, denies := c.stopped(text, name, index); by != "" && !denies {
+	if by, denies := l.stopped(c, text, name, index); by != "" && !denies {
 		return by, asksFirst
 	}
 	return "", ""
