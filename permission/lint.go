@@ -87,7 +87,7 @@ func Lint(p LintPolicy) []Finding {
 	if most > maxLintWords || total > maxLintTotal {
 		return []Finding{{Key: "engine", Kind: FindLimit, Message: "the rules are too many to be compared with each other"}}
 	}
-	l := &linter{policy: p, tools: map[string]tool.Info{}, names: map[string]bool{}, said: map[Finding]bool{},
+	l := &linter{policy: p, tools: map[string]tool.Info{}, names: map[string]bool{}, said: map[Finding]bool{}, vetted: map[string]bool{},
 		commands: map[string][]argv.Command{}, longest: p.measure()}
 	for _, info := range p.Tools {
 		l.tools[info.Name], l.names[info.Name] = info, true
@@ -96,6 +96,10 @@ func Lint(p LintPolicy) []Finding {
 		for _, name := range profile.Tools {
 			l.names[name] = true
 		}
+	}
+	l.vets(p.Engine)
+	for _, profile := range p.Profiles {
+		l.vets(profile.Layer)
 	}
 	l.layer(l.engine(), "engine", p.Engine)
 	for _, profile := range p.Profiles {
@@ -132,9 +136,18 @@ type linter struct {
 	names    map[string]bool // of tools that are known or that profiles list
 	findings []Finding
 	said     map[Finding]bool
+	vetted   map[string]bool // tools with a vetted line in any layer
 	// commands are the examples of patterns; longest bounds their words.
 	commands map[string][]argv.Command
 	longest  int
+}
+
+func (l *linter) vets(layer Layer) {
+	for _, v := range layer.Vetted {
+		for _, name := range v.Tool.Values {
+			l.vetted[name] = true
+		}
+	}
 }
 
 func (l *linter) find(key string, kind FindingKind, format string, args ...any) {
@@ -212,6 +225,9 @@ func (l *linter) layer(c *lintChain, key string, layer Layer) {
 		rules []lintRule
 	}{{argv.TableDeny, c.deny}, {argv.TableAsk, c.ask}} {
 		for i, r := range t.rules {
+			for j := range r.rule.Argv.Values {
+				l.literal(c, t.name, r, j)
+			}
 			if !r.own {
 				continue
 			}
@@ -220,7 +236,6 @@ func (l *linter) layer(c *lintChain, key string, layer Layer) {
 			for j, text := range r.rule.Argv.Values {
 				l.pattern(element(r.place+".argv", r.rule.Argv, j), text)
 				l.dead(element(r.place+".argv", r.rule.Argv, j), text)
-				l.literal(c, t.name, r, j)
 			}
 			l.shadowed(c, t.name, i, r)
 		}

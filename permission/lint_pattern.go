@@ -115,7 +115,8 @@ func (l *linter) pattern(key, text string) {
 	}
 }
 
-// literal finds a pattern with an option in it that another order or spelling of options gets round.
+// literal finds a pattern with an option in it that another order or spelling of options gets round. Of a rule of
+// another layer it finds what vetted lines of this one make of it.
 func (l *linter) literal(c *lintChain, table string, r lintRule, j int) {
 	text := r.rule.Argv.Values[j]
 	p, _ := argv.Compile(text) // checked by the caller
@@ -136,7 +137,7 @@ func (l *linter) literal(c *lintChain, table string, r lintRule, j int) {
 			return
 		}
 	}
-	if table == argv.TableDeny {
+	if table == argv.TableDeny && r.own {
 		l.find(key, FindLiteral, "is literal: the same options in another order or spelling are not denied; ask for %s, or deny it", quoteFlow(base))
 	}
 }

@@ -17,7 +17,6 @@ type lintTable struct {
 	patterns []argv.Pattern
 	keys     []string
 	rules    []int          // the rule or vetted line of each, by its place in the chain
-	longest  int            // in words
 	spare    map[int]string // see redundantAllowed
 }
 
@@ -310,8 +309,8 @@ func (l *linter) argvBefore(c *lintChain, table string, index int, name, text st
 	if table == argv.TableDeny {
 		return "", ""
 	}
-	// An ask rule for the whole tool leaves an ask rule for a command its say over vetted lines.
-	if c.table(argv.TableAllow, name).table.Len() == 0 {
+	// An ask rule for the whole tool leaves an ask rule for a command its say over vetted lines, of whatever layer.
+	if !l.vetted[name] {
 		if by := l.plain(c.ask, index, name, ""); by != "" {
 			return by, asksFirst
 		}
