@@ -87,7 +87,8 @@ func hostOf(rawURL string) (string, bool) {
 }
 
 // NormalHost brings two spellings of one host to one form: IDNA in ASCII, lower case, no final dot; an IP address in
-// its shortest form, an IPv4 address in IPv6 clothes as IPv4. False means that the text is no host.
+// its shortest form, an IPv4 address in IPv6 clothes as IPv4. False means that the text is no host, or an address in a
+// spelling that programs read differently.
 func NormalHost(host string) (string, bool) {
 	trimmed := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if addr, err := netip.ParseAddr(trimmed); err == nil {
@@ -113,7 +114,19 @@ func NormalHost(host string) (string, bool) {
 	if addr, err := netip.ParseAddr(ascii); err == nil { // digits that IDNA made plain
 		return addr.String(), true
 	}
+	if isNumber(ascii[strings.LastIndexByte(ascii, '.')+1:]) {
+		return "", false
+	}
 	return ascii, true
+}
+
+// isNumber reports a last label that makes of a host an IPv4 address in disguise: to browsers and the C library 2130706433,
+// 127.1 and 0x7f.1 are all 127.0.0.1.
+func isNumber(label string) bool {
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
 }
 
 func isASCII(s string) bool {

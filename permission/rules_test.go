@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -82,4 +83,29 @@ func TestRulesArgv(t *testing.T) {
 	assert.NoError(t, c.Rules("shell").Argv(nil))
 	assert.NoError(t, c.Rules("exec").Argv([]string{"rm"}))
 	assert.NoError(t, c.Rules("other").Argv([]string{"rm"}))
+}
+
+// An address in a spelling that programs read differently is no host: it asks, and no rule can be written for it.
+func TestDisguisedAddressesAreNoHosts(t *testing.T) {
+	c := compile(t, permission.Spec{Engine: permission.Layer{Deny: []permission.Rule{domains("fetch", "127.0.0.1")}}})
+	for host, ok := range map[string]bool{
+		"127.0.0.1": true, "2130706433": false, "127.1": false, "0x7f.1": false, "0x7f000001": false, "0177.0.0.1": false,
+		"a.1": false, "a.0x": false, "1.2.3.4.5": false, "2130706433.": false, "\uff11\uff12\uff17.1": false,
+		"1a.example": true, "0x7f.example": true, "example.0xg": true, "a1": true,
+	} {
+		_, normal := permission.NormalHost(host)
+		assert.Equal(t, ok, normal, host)
+		assert.Equal(t, !ok, permission.Layer{Deny: []permission.Rule{domains("fetch", host)}}.Check("engine") != nil, host)
+		input, err := json.Marshal(map[string]string{"url": "http://" + host + "/"})
+		require.NoError(t, err)
+		d := permission.Explain(c, tool.Info{Name: "fetch", Risk: tool.Network}, input)
+		want := permission.Allow
+		switch {
+		case host == "127.0.0.1":
+			want = permission.Deny
+		case !ok:
+			want = permission.Ask
+		}
+		assert.Equal(t, want, d.Verdict, host)
+	}
 }
