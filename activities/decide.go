@@ -76,6 +76,8 @@ func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bo
 // judge runs stage 1 with the chain inside and the guards.
 func (e *Engine) judge(ctx context.Context, chain *permission.Chain, req protocol.DecideRequest, info tool.Info,
 	input json.RawMessage, validate func(json.RawMessage) []tool.Issue) permission.Decision {
+	ctx, cancel := ahead(ctx)
+	defer cancel()
 	agent := req.Subject.Agent
 	call := pipeline.Call{ID: req.CallID, Name: info.Name, Input: input, Info: info, Agent: &agent,
 		Dir: req.Subject.Dir, Isolation: req.Subject.Isolation}
@@ -87,6 +89,16 @@ func (e *Engine) judge(ctx context.Context, chain *permission.Chain, req protoco
 		d.PolicyDigest = chain.Digest()
 	}
 	return d
+}
+
+// ahead ends a little before the time of the activity is over, so that the layer that somebody waits for denies by its
+// name, and not the clock by nobody's.
+func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(time.Until(deadline)/10, 5*time.Second)))
 }
 
 // subjectTool returns the tool as it was frozen, with this worker's validation. drift says why this worker cannot

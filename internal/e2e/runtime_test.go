@@ -51,8 +51,12 @@ var noRm = permission.Rule{Tool: permission.Many("shell", "exec"), Argv: permiss
 // Whichever layer a deny rule stands in, it holds once more when the call runs, whatever a person allowed.
 func TestAPersonCannotAllowWhatARuleDeniesAtRunTime(t *testing.T) {
 	layers := map[string]func(*worker.Config, *config.Profile, *protocol.AgentInput){
-		"engine":  func(c *worker.Config, _ *config.Profile, _ *protocol.AgentInput) { c.Permissions.Deny = []permission.Rule{noRm} },
-		"profile": func(_ *worker.Config, p *config.Profile, _ *protocol.AgentInput) { p.Permissions.Deny = []permission.Rule{noRm} },
+		"engine": func(c *worker.Config, _ *config.Profile, _ *protocol.AgentInput) {
+			c.Permissions.Deny = []permission.Rule{noRm}
+		},
+		"profile": func(_ *worker.Config, p *config.Profile, _ *protocol.AgentInput) {
+			p.Permissions.Deny = []permission.Rule{noRm}
+		},
 		"agent input": func(_ *worker.Config, _ *config.Profile, in *protocol.AgentInput) {
 			in.Permissions = &protocol.Tighten{Deny: []permission.Rule{noRm}}
 		},
