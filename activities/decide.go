@@ -56,7 +56,7 @@ func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bo
 		resp.Slow = true
 		return resp, nil
 	}
-	info, validate, drift := e.subjectTool(req.Tool)
+	info, validate, drift := e.subjectTool(ctx, req.Tool)
 	if drift != "" {
 		resp.Drift = drift
 		return resp, nil
@@ -103,14 +103,14 @@ func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // subjectTool returns the tool as it was frozen, with this worker's validation. drift says why this worker cannot
 // serve it.
-func (e *Engine) subjectTool(f protocol.ToolFacts) (info tool.Info, validate func(json.RawMessage) []tool.Issue, drift string) {
+func (e *Engine) subjectTool(ctx context.Context, f protocol.ToolFacts) (info tool.Info, validate func(json.RawMessage) []tool.Issue, drift string) {
 	info = tool.Info{Name: f.Name, Risk: f.Risk, NeedsApproval: f.NeedsApproval, Idempotent: f.Idempotent,
 		Concurrent: f.Concurrent, Timeout: f.Timeout, Remote: f.Remote}
 	if f.ActivityType != "" {
 		// A team's own activity: its schema, if it has one, is its own business.
 		return info, nil, ""
 	}
-	def, ok := e.cfg.Pipeline.Lookup(f.Name)
+	def, ok := e.lookup(ctx, f.Name, f.ContractHash)
 	switch {
 	case !ok:
 		return info, nil, fmt.Sprintf("this worker does not have the tool %q", f.Name)
@@ -261,7 +261,7 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 		resp.Slow = true
 		return resp, nil
 	}
-	info, validate, drift := e.subjectTool(req.Decide.Tool)
+	info, validate, drift := e.subjectTool(ctx, req.Decide.Tool)
 	edited := len(req.Resolution.Input) > 0
 	switch {
 	case drift != "" && edited:

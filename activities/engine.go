@@ -21,6 +21,7 @@ import (
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -46,6 +47,9 @@ type Config struct {
 	Permissions permission.Layer
 	// Toolsets maps a name to names of tools.
 	Toolsets map[string][]string
+	// Sources offer tools that are known only at run time. In a list of tools its name stands for all that a source
+	// offers when an agent starts.
+	Sources []tool.Source
 	Blobs    blob.Store
 	// Worktrees manages trees on this host; HostQueue is this host's own task queue.
 	Worktrees   worktree.Provider
@@ -74,6 +78,8 @@ type Engine struct {
 	mu     sync.Mutex
 	chains map[string]*permission.Chain
 	attrs  attributeCheck
+
+	sources []*source
 }
 
 // New checks the configuration and compiles every profile's chain, so that a bad rule is found at start.
@@ -91,6 +97,15 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, log: cfg.Log, chains: map[string]*permission.Chain{}}
 	if e.log == nil {
 		e.log = slog.Default()
+	}
+	var err error
+	e.sources, err = newSources(cfg.Sources, func(name string) bool {
+		_, isTool := cfg.Pipeline.Lookup(name)
+		_, isSet := cfg.Toolsets[name]
+		return isTool || isSet
+	})
+	if err != nil {
+		return nil, err
 	}
 	if _, err := e.chain(protocol.Subject{}); err != nil {
 		return nil, err
@@ -118,8 +133,9 @@ func (e *Engine) known(p config.Profile) error {
 			return &fault.ConfigError{Key: key + ".model", Msg: "cannot be used", Cause: err}
 		}
 	}
-	_, err := e.tools(p.Tools)
-	if err != nil {
+	// What a source offers is known when an agent starts.
+	mounted := slices.DeleteFunc(slices.Clone(p.Tools), func(name string) bool { return e.source(name) != nil })
+	if _, err := e.tools(context.Background(), mounted); err != nil {
 		return &fault.ConfigError{Key: key + ".tools", Msg: "cannot be used", Cause: err}
 	}
 	return nil

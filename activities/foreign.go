@@ -30,7 +30,7 @@ func (e *Engine) ReceiveResult(ctx context.Context, req protocol.ReceiveRequest,
 	if req.Dispatched && run != req.RunID && !req.Tool.Repeatable() {
 		res = repeated(res)
 	}
-	info, _, _ := e.subjectTool(req.Tool)
+	info, _, _ := e.subjectTool(ctx, req.Tool)
 	call := pipeline.Call{ID: req.Call.ID, Name: req.Call.Name, Input: req.Call.Input, Info: info, Agent: req.Call.Agent, RunID: run,
 		Dir: req.Call.Dir, Isolation: req.Call.Isolation, Attempt: 1, IdempotencyKey: req.Call.IdempotencyKey,
 		Approved: req.Call.Approved, Modified: req.Call.Modified}

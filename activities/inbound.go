@@ -147,7 +147,7 @@ func (e *Engine) serve(ctx context.Context, call tool.Call) (*tool.Def, string) 
 	if call.Name != name {
 		return nil, "the call names another tool than its activity"
 	}
-	def, ok := e.cfg.Pipeline.Lookup(name)
+	def, ok := e.lookup(ctx, name, call.ContractHash)
 	switch {
 	case !ok:
 		return nil, "this worker does not have the tool \"" + name + "\""
@@ -271,7 +271,7 @@ func RunTool(ctx context.Context, call tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	def, found := e.cfg.Pipeline.Lookup(call.Name)
+	def, found := e.lookup(ctx, call.Name, call.ContractHash)
 	if !found {
 		return tool.Fail(tool.ContractDrift, "the tool was unmounted"), nil
 	}

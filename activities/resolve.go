@@ -34,7 +34,7 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if err != nil {
 		return resp, err
 	}
-	set, err := e.toolset(in, p)
+	set, err := e.toolset(ctx, in, p)
 	if err != nil {
 		return resp, err
 	}
@@ -110,12 +110,12 @@ func (e *Engine) model(full string) (model.Model, string, error) {
 }
 
 // toolset is the set of an agent: its input's list wins over the profile's, an explicit empty one removes all.
-func (e *Engine) toolset(in protocol.AgentInput, p config.Profile) (tool.Toolset, error) {
+func (e *Engine) toolset(ctx context.Context, in protocol.AgentInput, p config.Profile) (tool.Toolset, error) {
 	names := p.Tools
 	if in.Tools != nil {
 		names = *in.Tools
 	}
-	set, err := e.tools(names)
+	set, err := e.tools(ctx, names)
 	if err != nil {
 		return tool.Toolset{}, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) toolset(in protocol.AgentInput, p config.Profile) (tool.Toolset
 	return set, nil
 }
 
-func (e *Engine) tools(names []string) (tool.Toolset, error) {
+func (e *Engine) tools(ctx context.Context, names []string) (tool.Toolset, error) {
 	var defs []*tool.Def
 	add := func(name string) error {
 		def, ok := e.cfg.Pipeline.Lookup(name)
@@ -138,6 +138,19 @@ func (e *Engine) tools(names []string) (tool.Toolset, error) {
 		return nil
 	}
 	for _, name := range names {
+		if s := e.source(name); s != nil {
+			offered, err := s.list(ctx)
+			if err != nil {
+				return tool.Toolset{}, err
+			}
+			for _, d := range offered {
+				if _, taken := e.cfg.Pipeline.Lookup(d.Name()); taken {
+					return tool.Toolset{}, fault.Configf("tools", "source %q offers %q, which is a tool of the worker's own", name, d.Name())
+				}
+			}
+			defs = append(defs, offered...)
+			continue
+		}
 		members, ok := e.cfg.Toolsets[name]
 		if !ok {
 			members = []string{name}
@@ -153,6 +166,9 @@ func (e *Engine) tools(names []string) (tool.Toolset, error) {
 
 func (e *Engine) toolNames() []string {
 	names := slices.Collect(maps.Keys(e.cfg.Toolsets))
+	for _, s := range e.sources {
+		names = append(names, s.Name())
+	}
 	for _, d := range e.cfg.Pipeline.Tools() {
 		names = append(names, d.Name())
 	}

@@ -30,6 +30,9 @@ type Config struct {
 	// Tools are served by this worker; Toolsets gives names to groups of them.
 	Tools    []*tool.Def
 	Toolsets map[string][]string
+	// Sources offer tools that are known only at run time. A profile lists a source by its name, which stands for all
+	// that it offers when an agent starts; they are frozen for the agent's life. Sources make the worker Dynamic.
+	Sources []tool.Source
 	// Pipeline may bring plugins that are mounted already; nil makes a new one.
 	Pipeline *pipeline.Pipeline
 	Plugins  []pipeline.Plugin
@@ -103,12 +106,12 @@ func New(cfg Config) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{
-		name: "assent", agents: true, dynamic: cfg.Dynamic, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
+		name: "assent", agents: true, dynamic: cfg.Dynamic || len(cfg.Sources) > 0, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
 		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
 			Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
-			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets,
+			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
 			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
 		},
