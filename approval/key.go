@@ -35,7 +35,7 @@ const (
 // issue returns the next key for a content key and remembers it: `tool-1a2b3c4d`, `.2` for the second question
 // about the same call, more digits when another call has the same first ones.
 func (l *Ledger) issue(toolName, contentKey string) string {
-	n := keyHex
+	n := min(keyHex, len(contentKey)) // it is recorded, and a workflow must not panic on what a worker recorded
 	stem := toolName + "-" + contentKey[:n]
 	for {
 		owner, taken := l.stems[stem]

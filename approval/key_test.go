@@ -97,4 +97,6 @@ func TestKeysAreShortAndUnique(t *testing.T) {
 	require.Equal(t, "look-aaaaaaaa", open(l, "look", a), "another tool has keys of its own")
 	l.Close(approval.Closed{Key: "run-aaaaaaaa", How: approval.Denied})
 	require.Equal(t, "run-aaaaaaaa.4", open(l, "run", a), "a key is never given twice")
+	require.Equal(t, "run-abc", open(l, "run", "abc"), "what a worker recorded never panics in a workflow")
+	require.Equal(t, "run-.2", open(l, "run", open(l, "run", "")[4:]), "not even nothing")
 }
