@@ -54,8 +54,7 @@ var failing = map[string]struct {
 	}, ""},
 	"unreadable panic": {func(context.Context, permission.Call) (permission.Answer, error) { panic(unreadable{}) }, ""},
 	"nil map": {func(context.Context, permission.Call) (permission.Answer, error) {
-		var m map[string]int
-		m["a"] = 1
+		noMap()["a"] = 1
 		return permission.AnswerAllow(), nil
 	}, "nil map"},
 	"nil pointer": {func(_ context.Context, c permission.Call) (permission.Answer, error) {
@@ -231,3 +230,6 @@ func TestCanUseToolThatAsksDenies(t *testing.T) {
 		assert.True(t, d.Failed)
 	}
 }
+
+// noMap returns a map that nobody can write to.
+func noMap() map[string]int { return nil }

@@ -52,8 +52,7 @@ var failing = map[string]judge{
 		return permission.AnswerAllow(), nil
 	},
 	"nil map": func(context.Context, permission.Call) (permission.Answer, error) {
-		var m map[string]bool
-		m["a"] = true
+		noMap()["a"] = 1
 		return permission.AnswerAllow(), nil
 	},
 	"never": func(context.Context, permission.Call) (permission.Answer, error) { select {} },
@@ -198,3 +197,6 @@ func TestExecuteWithArgumentsThatNobodyWouldWrite(t *testing.T) {
 		}
 	}
 }
+
+// noMap returns a map that nobody can write to.
+func noMap() map[string]int { return nil }

@@ -40,8 +40,7 @@ func misbehave(ctx context.Context, call permission.Call) (permission.Answer, er
 	case "goexit":
 		runtime.Goexit()
 	case "nil map":
-		var m map[string]int
-		m["a"] = 1
+		noMap()["a"] = 1
 	case "waits":
 		<-ctx.Done()
 		return permission.AnswerAllow(), ctx.Err()
@@ -252,3 +251,6 @@ func TestASlowDecisionThatIsLostIsMadeAgain(t *testing.T) {
 	require.Equal(t, 1, w.scheduled(protocol.ActivityDecideSlow), "the same activity, once more")
 	w.sound()
 }
+
+// noMap returns a map that nobody can write to.
+func noMap() map[string]int { return nil }
