@@ -69,10 +69,16 @@ func (a *answers) run(t *testing.T, stdin string, args ...string) (stdout string
 	return out.String(), code
 }
 
+// What the command says is what the library says.
+func TestConformance(t *testing.T) {
+	cli := &answers{binary: binary(t)}
+	t.Run("match", func(t *testing.T) { matchCorpora(t, cli) })
+	t.Run("explain", func(t *testing.T) { explainVectors(t, cli) })
+}
+
 // Every row of the shell corpora has the same answer from `starter match` as from the library, and one that is not looser
 // than the row says.
-func TestMatchCorpora(t *testing.T) {
-	cli := &answers{binary: binary(t)}
+func matchCorpora(t *testing.T, cli *answers) {
 	strictness := map[string]int{"deny": 0, "ask": 1, "allow": 2}
 	for _, file := range []string{"corpus", "reference"} {
 		jsonLines(t, filepath.Join("argv", "testdata", file+".jsonl"), func(line []byte) {
@@ -111,8 +117,7 @@ func TestMatchCorpora(t *testing.T) {
 
 // Every row of the chain's vectors that a file can say has the same decision from `starter explain` as it wants and as
 // the library gives.
-func TestExplainVectors(t *testing.T) {
-	cli := &answers{binary: binary(t)}
+func explainVectors(t *testing.T, cli *answers) {
 	dir, files, configErrors := t.TempDir(), 0, 0
 	jsonLines(t, filepath.Join("testdata", "chain.jsonl"), func(line []byte) {
 		var r struct {
