@@ -2,7 +2,9 @@ package permission
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/assent-dev/assent/permission/argv"
 )
@@ -57,6 +59,9 @@ func (in *input) read(key string, value json.RawMessage, again bool) {
 			fault = "the command is not a string"
 			break
 		}
+		if undecoded(*text) {
+			fault = "the command has characters that cannot be decoded"
+		}
 		in.addCommand(func() argv.Command { return argv.Lex(*text) })
 	case "argv":
 		args, ok := stringList(value)
@@ -64,11 +69,18 @@ func (in *input) read(key string, value json.RawMessage, again bool) {
 			fault = "argv is not a list of strings"
 			break
 		}
+		if slices.ContainsFunc(args, undecoded) {
+			fault = "argv has characters that cannot be decoded"
+		}
 		in.addCommand(func() argv.Command { return argv.LexArgv(args) })
 	case "url":
 		var text *string
 		if json.Unmarshal(value, &text) != nil || text == nil {
 			fault = "the url is not a string"
+			break
+		}
+		if undecoded(*text) {
+			fault = "the url has characters that cannot be decoded"
 			break
 		}
 		host, ok := hostOf(*text)
@@ -90,6 +102,10 @@ func (in *input) read(key string, value json.RawMessage, again bool) {
 		in.noCommand = fault
 	}
 }
+
+// undecoded reports the character that JSON decoding puts in place of bytes that are no UTF-8 and of half a surrogate pair:
+// what the tool gets may be something else than what was read here.
+func undecoded(text string) bool { return strings.ContainsRune(text, utf8.RuneError) }
 
 func stringList(value json.RawMessage) ([]string, bool) {
 	var words []*string

@@ -67,13 +67,14 @@ func AnswerModify(input json.RawMessage) Answer {
 }
 
 // Hook judges every call before any rule. It may run more than once for one call and must be free of effects. An
-// error, a panic and a timeout deny.
+// error, a panic and a timeout deny. One that never returns keeps its goroutine, though nobody waits for it any more: a hook
+// has to heed its context.
 type Hook struct {
 	// Name stands in decisions and in the policy digest; change it when what the hook does changes.
 	Name  string
 	Judge func(context.Context, Call) (Answer, error)
 	// Slow hooks wait for other systems and get sixty times the hook timeout. A chain that has one is decided in an
-	// activity of its own.
+	// activity of its own, within ten minutes.
 	Slow bool
 }
 

@@ -109,3 +109,11 @@ func TestDisguisedAddressesAreNoHosts(t *testing.T) {
 		assert.Equal(t, want, d.Verdict, host)
 	}
 }
+
+func TestAURLThatCannotBeDecodedAsks(t *testing.T) {
+	c := compile(t, permission.Spec{Engine: permission.Layer{Deny: []permission.Rule{domains("fetch", "evil.example")}}})
+	for _, input := range []string{`{"url":"http://evil.example\ud800/"}`, "{\"url\":\"http://a/\xff\"}", `{"url":7}`} {
+		d := permission.Explain(c, tool.Info{Name: "fetch", Risk: tool.Network}, json.RawMessage(input))
+		assert.Equal(t, permission.Ask, d.Verdict, input)
+	}
+}

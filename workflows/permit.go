@@ -57,6 +57,13 @@ func (p *permit) stamp(ctx workflow.Context, keys protocol.Keyring, activityType
 	return nil
 }
 
+const (
+	// queueing is how long a decision may wait for its turn on a busy worker.
+	queueing = time.Minute
+	// slowDecision bounds a decision with slow hooks, one of which may take five minutes.
+	slowDecision = 10 * time.Minute
+)
+
 // judge starts the recorded decision on a call. Its future never fails: a decision that cannot be had denies.
 func (g *gate) judge(ctx workflow.Context, req protocol.DecideRequest) workflow.Future {
 	return workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Decide, req)
@@ -64,7 +71,8 @@ func (g *gate) judge(ctx workflow.Context, req protocol.DecideRequest) workflow.
 
 func (g *gate) local(ctx workflow.Context) workflow.Context {
 	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		ScheduleToCloseTimeout: g.cfg.DecideTimeout,
+		// Its own time begins when it does: calls of one turn may have to wait for one that takes long.
+		StartToCloseTimeout: g.cfg.DecideTimeout, ScheduleToCloseTimeout: g.cfg.DecideTimeout + queueing,
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
 }
@@ -95,7 +103,8 @@ func (g *gate) slowly(ctx workflow.Context, req protocol.DecideRequest, anywhere
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		// Not where the call goes: its workers need not know of us.
 		TaskQueue: workflow.GetInfo(ctx).TaskQueueName, DisableEagerExecution: anywhere,
-		StartToCloseTimeout: time.Minute, HeartbeatTimeout: heartbeat,
+		// Hooks end by their own timeouts; a worker that is lost is noticed by its heartbeat.
+		StartToCloseTimeout: slowDecision, HeartbeatTimeout: heartbeat,
 		// A worker that was lost meanwhile has decided nothing.
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 10,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},

@@ -52,6 +52,7 @@ func TestPolicyAttest(t *testing.T) {
 	require.Contains(t, attest(exit.Usage, "--policy", path, "--profile", "p"), `the stock worker has no tool "mine"`)
 	write("shell, shell", "")
 	require.Contains(t, attest(exit.Usage, "--policy", path, "--profile", "p"), `"shell" stands twice`)
+	write("shell", "")
 	require.Contains(t, attest(exit.Usage, "--policy", path, "--profile", "q"), `unknown profile "q"`)
 	require.Contains(t, attest(exit.Usage, "--profile", "q"), "--policy is missing")
 	require.Contains(t, attest(exit.Usage, "--policy", path), "--profile is missing")

@@ -155,13 +155,16 @@ func (w *world) decisions() (n int) {
 func TestAHookThatNeverReturnsDeniesByNameByDefault(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		if slow && !long() {
-			continue // most of a minute
+			continue // half a minute
 		}
 		t.Run(fmt.Sprint("slow ", slow), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.workLike(setup{Keys: true}, func(c *worker.Config, p *config.Profile) {
 				c.DecideTimeout, c.HookTimeout = 0, 0
+				if slow {
+					c.HookTimeout = 500 * time.Millisecond // a slow hook has sixty times that, five minutes by default
+				}
 				c.Permissions.Hooks = []permission.Hook{{Name: "stuck", Judge: misbehave, Slow: slow}}
 				c.Models["other"], p.Models = callsOf(noting("never", "fine")...), []string{"other:x"}
 			})
