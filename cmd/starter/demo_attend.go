@@ -321,14 +321,10 @@ func (a *attendant) why(q follow.Question) {
 	d := q.Decision
 	a.say("  decided by   %s", because(d))
 	for _, s := range d.Segments {
-		line := fmt.Sprintf("  command      %s: %s", s.Verdict, oneLine(s.Segment, mostLine))
-		if s.Pattern != "" {
-			line += fmt.Sprintf("   %s: %s", s.Table, s.Pattern)
-		}
-		a.say("%s", line)
+		a.say("  part         %s", partText(s))
 	}
-	for _, adv := range d.Advisories {
-		a.say("  advisory     %s", oneLine(fmt.Sprint(adv), 400))
+	for _, v := range d.Advisories {
+		a.say("  note         %s", advisoryText(v))
 	}
 	a.say("  policy       %s", d.PolicyDigest)
 	a.say("  call         %s, asked %s", q.CallID, q.AskedAt.Local().Format(time.DateTime))

@@ -316,7 +316,7 @@ func (a *app) explained(q question, d permission.Decision, notes []string) {
 	}
 	a.parts(d.Segments)
 	for _, v := range d.Advisories {
-		a.printf("  note    %s %s matches host %s; it is not enforced for this tool\n", v.Table, v.Rule, oneLine(v.Host, mostLine))
+		a.printf("  note    %s\n", advisoryText(v))
 	}
 	for _, n := range notes {
 		a.printf("  note    %s\n", oneLine(n, mostShown))
@@ -339,4 +339,8 @@ func (a *app) verdict(v permission.Verdict) string {
 		return pad(word, a.style.yellow(word), width)
 	}
 	return pad(word, a.style.red(word), width)
+}
+
+func advisoryText(v permission.Advisory) string {
+	return oneLine(fmt.Sprintf("%s %s matches host %s; it is not enforced for this tool", v.Table, v.Rule, v.Host), mostShown)
 }

@@ -154,18 +154,23 @@ func allowedBy(command string, t permission.Tables, pattern string) bool {
 // parts shows each segment with what decided it.
 func (a *app) parts(segments []argv.Segment) {
 	for _, s := range segments {
-		a.printf("  part    %-5s  %s", s.Verdict, oneLine(s.Segment, mostLine))
-		if s.Pattern != "" {
-			a.printf("   %s: %s", s.Table, s.Pattern)
-		}
-		switch {
-		case s.Construct != "":
-			a.printf("   (%s)", s.Construct)
-		case s.Pattern == "" && s.Verdict == argv.TableAsk:
-			a.printf("   (no pattern matches)")
-		}
-		a.printf("\n")
+		a.printf("  part    %s\n", partText(s))
 	}
+}
+
+// partText is a segment with what decided it, on one line.
+func partText(s argv.Segment) string {
+	text := fmt.Sprintf("%-5s  %s", s.Verdict, oneLine(s.Segment, mostLine))
+	if s.Pattern != "" {
+		text += fmt.Sprintf("   %s: %s", s.Table, s.Pattern)
+	}
+	switch {
+	case s.Construct != "":
+		text += "   (" + s.Construct + ")"
+	case s.Pattern == "" && s.Verdict == argv.TableAsk:
+		text += "   (no pattern matches)"
+	}
+	return text
 }
 
 // printJSON writes one value on one line. Strangers wrote much of it, so what could move the cursor or hide is written as
