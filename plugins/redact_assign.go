@@ -14,6 +14,8 @@ type secretWord struct {
 	forms []string
 	// least is the length of the shortest value that counts.
 	least int
+	// not are values that are none.
+	not []string
 	// line is true when the secret goes on to the end of the line.
 	line bool
 }
@@ -58,7 +60,7 @@ var passWord = word(kindPassword, 1, "pass")
 
 // assignments finds values behind names: `password=x`, `"api_key": "x"`, `Authorization: Bearer x`, `--token x`.
 func (r *Redactor) assignments(text string, spans []span) []span {
-	if !r.naive && !strings.ContainsAny(text, "=:>") && !strings.Contains(text, "--") {
+	if !r.naive && !strings.ContainsAny(text, "=:>\"'`") && !strings.Contains(text, "--") {
 		return spans
 	}
 	lower := asciiLower(text)
@@ -95,7 +97,7 @@ func (r *Redactor) assignment(text string, start, end int) (span, int) {
 	if !is || r.without[w.kind] {
 		return span{}, end
 	}
-	from, cli := assigned(text, last, first > 1 && text[first-2:first] == "--" || strings.HasPrefix(name, "--"))
+	from, cli := w.assigned(text, last, first > 1 && text[first-2:first] == "--" || strings.HasPrefix(name, "--"))
 	if from < 0 {
 		return span{}, end
 	}
@@ -175,10 +177,11 @@ func nameParts(name string) []string {
 }
 
 // assigned returns where the value of a name begins that ends at at, or -1. cli says that only a blank separates them.
-func assigned(text string, at int, flag bool) (from int, cli bool) {
+func (w secretWord) assigned(text string, at int, flag bool) (from int, cli bool) {
 	for at < len(text) && (text[at] >= '0' && text[at] <= '9' || text[at] == '_') {
 		at++
 	}
+	at = skipColor(text, at)
 	named := at
 	for at < len(text) && strings.IndexByte("\\\"'`]", text[at]) >= 0 {
 		at++
@@ -190,7 +193,7 @@ func assigned(text string, at int, flag bool) (from int, cli bool) {
 	rest := text[blank:]
 	for _, op := range []string{"=>", ":=", "==", "=", ":"} {
 		if strings.HasPrefix(rest, op) {
-			at = skipBlank(text, blank+len(op))
+			at = skipColor(text, skipBlank(text, blank+len(op)))
 			// A block of YAML begins on the next line.
 			if at < len(text) && (text[at] == '|' || text[at] == '>') {
 				if n := strings.TrimLeft(text[at+1:min(at+3, len(text))], "+-"); strings.HasPrefix(n, "\n") {
@@ -202,10 +205,26 @@ func assigned(text string, at int, flag bool) (from int, cli bool) {
 			return at, false
 		}
 	}
-	if flag && blank > at {
+	switch {
+	case blank == at:
+		return -1, false
+	case flag:
 		return blank, true
+	case at == named && w.least <= 4 && w.kind != kindSecret && (text[blank:] != "" && strings.IndexByte("\"'`", text[blank]) >= 0):
+		// #define PASSWORD "x"
+		return blank, false
 	}
 	return -1, false
+}
+
+// skipColor passes over escape sequences of a terminal, such as those with which grep shows what it found.
+func skipColor(text string, at int) int {
+	for strings.HasPrefix(text[at:], "\x1b[") {
+		for at += 2; at < len(text) && (text[at] < '@' || text[at] > '~'); at++ {
+		}
+		at = min(at+1, len(text))
+	}
+	return at
 }
 
 func skipBlank(text string, at int) int {
@@ -222,7 +241,14 @@ func value(text string, from int, line bool) (int, int) {
 		at++
 	}
 	if at < len(text) && strings.IndexByte("\"'`", text[at]) >= 0 {
-		return at + 1, closing(text, at+1, text[at], at-from)
+		quotes := 1
+		for at+quotes < len(text) && text[at+quotes] == text[at] {
+			quotes++
+		}
+		if quotes < 3 {
+			quotes = 1 // two are an empty value, more are how some languages begin a long one
+		}
+		return at + quotes, closing(text, at+quotes, text[at], at-from)
 	}
 	if line {
 		return from, lineEnd(text, from)
@@ -269,7 +295,7 @@ func bareEnd(text string, from int) int {
 	at := from
 	for ; at < len(text); at++ {
 		c := text[at]
-		if c <= ' ' {
+		if strings.IndexByte(" \t\r\n\v\f", c) >= 0 {
 			break
 		}
 		if strings.IndexByte("\"'`", c) >= 0 && ends(text, at+1) {
@@ -328,6 +354,9 @@ func (w secretWord) secret(v string) bool {
 	if len(v) < w.least || len(v) < 64 && (types[strings.ToLower(v)] || placeholder.MatchString(v) || marked.MatchString(v)) {
 		return false
 	}
+	if slices.Contains(w.not, asciiLower(v)) {
+		return false
+	}
 	if w.forms[0] == "pwd" && strings.ContainsAny(v[:1], "/~.") {
 		return false // the working directory
 	}
@@ -357,6 +386,22 @@ func secretName(name string) (secretWord, bool) {
 		}
 	}
 	return secretWord{}, false
+}
+
+// passed are values under the key "pass" that tell how a check ended.
+var passed = []string{"yes", "no", "ok", "pass", "passed", "fail", "failed", "skip", "skipped"}
+
+// keyName is secretName for the key of an object, which has no words around it that could make it something else.
+func keyName(key string) (secretWord, bool) {
+	switch asciiLower(key) {
+	case "pass":
+		w := passWord
+		w.not = passed
+		return w, true
+	case "auth", "_auth":
+		return secretWord{kind: kindAuthorization, forms: []string{"auth"}, least: 8}, true
+	}
+	return secretName(key)
 }
 
 // asciiLower is strings.ToLower that keeps every byte in its place.

@@ -91,6 +91,9 @@ type frame struct {
 	name *secretWord
 	// outer is that of the key under which an object stands, for its member "value".
 	outer *secretWord
+	// before is what the string of a list that was read last says of the next one: `["--password", "x"]`.
+	before *secretWord
+	count  int
 	// Members of a pair like {"name": "PASSWORD", "value": "x"}.
 	pairName  *secretWord
 	isName    bool
@@ -127,8 +130,9 @@ func (w *walker) walk() {
 		case '}', ']':
 			w.pop()
 		case ',':
-			if f := w.top(); f != nil && f.object {
-				f.atKey = true
+			if f := w.top(); f != nil {
+				f.atKey = f.object
+				f.count++
 			}
 		case '"':
 			end := stringEnd(w.raw, at)
@@ -204,7 +208,7 @@ func (w *walker) key(f *frame, from, to int) {
 	lower := asciiLower(text)
 	f.isName = lower == "name" || lower == "key" || lower == "field" || lower == "header" || lower == "variable" || lower == "parameter"
 	f.isValue = lower == "value" || lower == "values" || lower == "val" || lower == "plaintext" || lower == "raw"
-	if word, is := secretName(text); is && !w.r.without[word.kind] {
+	if word, is := keyName(text); is && !w.r.without[word.kind] {
 		f.name = &word
 	} else if f.isValue {
 		f.name = f.outer
@@ -238,6 +242,9 @@ func (w *walker) value(f *frame, from, to int) {
 			}
 		}
 	}
+	if f != nil && !f.object {
+		name = w.inList(f, text)
+	}
 	out, changed, open := w.r.text(text, w.depth)
 	switch {
 	case name != nil && name.secret(text) && !marked.MatchString(out):
@@ -255,6 +262,21 @@ func (w *walker) value(f *frame, from, to int) {
 	if changed || f != nil && f.isValue {
 		w.edits = append(w.edits, edit{from: from, to: to, text: out, keeps: !changed})
 	}
+}
+
+// inList returns what a string of a list is, after what came before it: the value of a flag, or of a header.
+func (w *walker) inList(f *frame, text string) *secretWord {
+	name := f.name
+	if name == nil {
+		name = f.before
+	}
+	f.before = nil
+	word, is := secretName(text)
+	header := f.count == 0 && (word.kind == kindAuthorization || word.kind == kindCookie)
+	if is && !w.r.without[word.kind] && (header || strings.HasPrefix(text, "--")) {
+		f.before = &word
+	}
+	return name
 }
 
 // keyLine redacts a string that looks like a line of a key block whose first line was another string.

@@ -51,6 +51,7 @@ var shippedPatterns = []Pattern{
 	{Kind: "url-password", Expr: `[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/"'<>]+)@`, Keywords: []string{"://"}, Check: notVariable},
 	{Kind: "url-password", Expr: `[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>\[]*:([^\s"'<>@]+)@`, Keywords: []string{"://"}, Check: notPort},
 	{Kind: "url-password", Expr: `[A-Za-z][A-Za-z0-9+.-]*://([^\s/:@"'<>]{16,})@`, Keywords: []string{"://"}, Check: random},
+	{Kind: kindPassword, Expr: `login\s+\S+\s+password\s+(\S+)`, Keywords: []string{"login"}, Check: notVariable},
 	{Kind: "bearer-token", Expr: `\b(?:[Bb]earer|BEARER)[\s:]+([A-Za-z0-9_.~+/-]{12,}=*)`, Keywords: []string{"earer", "EARER"}, Check: random},
 	{Kind: "basic-auth", Expr: `\b(?:[Bb]asic|BASIC)\s+([A-Za-z0-9+/]{8,}={0,2})`, Keywords: []string{"asic", "ASIC"}, Check: random},
 }

@@ -128,6 +128,12 @@ func TestAssignments(t *testing.T) {
 		"password1: a":                                   "password1: [redacted:password]",
 		"password=password=password=x y":                 "password=[redacted:password] y",
 		"password=[redacted:x]y":                         "password=[redacted:password]",
+		`#define PASSWORD "hunter2"`:                     `#define PASSWORD "[redacted:password]"`,
+		`password = """hunter2"""`:                       `password = """[redacted:password]"""`,
+		`Password: []byte("hunter2"),`:                   `Password: [redacted:password]"),`,
+		"\x1b[1mpassword\x1b[m=\x1b[31mhunter2\x1b[m":    "\x1b[1mpassword\x1b[m=\x1b[31m[redacted:password]",
+		"machine a login b password hunter2":             "machine a login b password [redacted:password]",
+		"//r/:_authToken=abcdef12":                       "//r/:_authToken=[redacted:token]",
 		"the password= first":                            "the password= [redacted:password]",
 	} {
 		r := redactor(t, plugins.RedactConfig{})
@@ -146,7 +152,7 @@ func TestHarmlessTextStays(t *testing.T) {
 		"password: ****", "secret: null", "monkey: abcdefg", "http://localhost:8080/@scope/pkg", "git@github.com:a/b.git", "http://[::1]:80/x@y",
 		"task-management-for-all-people", "disk-0123456789abcdefghij", "sk-learn-for-everybody", "eyJ is how it begins", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
 		"the bearer of this letter is trusted", "basic knowledge of things", "f9ccf921-f090-7673-9ada-e3984452f446", "3f6725c9a1d0e2b4c5f6a7b8c9d0e1f2a3b4c5d6",
-		"AKIA", "ghp_short", "1377 tokens in, 44 out", "tokenizer: bpe", "secretary: Bob", "passenger: Bob", "keyboard: us", "authorizations: 3",
+		"AKIA", "ghp_short", "1377 tokens in, 44 out", "tokenizer: bpe", `password: ''`, `password: ""`, `secret "my-secret" not found`, `unexpected token "foobarbaz"`, "secretary: Bob", "passenger: Bob", "keyboard: us", "authorizations: 3",
 	} {
 		assert.Equal(t, text, r.Text(text))
 	}

@@ -93,9 +93,9 @@ func (w *world) places(log *lines, more map[string]string) map[string]string {
 		return err
 	}))
 	require.NotEmpty(w.t, out["blobs"])
-	d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, "")
+	d, err := w.c.DescribeWorkflow(context.Background(), w.id, "")
 	require.NoError(w.t, err)
-	raw, err := proto.Marshal(d)
+	raw, err := proto.Marshal(d.RawResponse)
 	require.NoError(w.t, err)
 	out["description"] = string(raw)
 	return out
