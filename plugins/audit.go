@@ -46,8 +46,9 @@ type AuditRecord struct {
 	ApprovedBy string `json:"approvedBy,omitempty"`
 	// Attempt is 0 for calls that never reached a tool.
 	Attempt int `json:"attempt"`
-	// InputDigest is the hex SHA-256 of the canonical arguments; of the bytes as they are, after `raw:`, if they are not JSON.
-	InputDigest string          `json:"inputDigest"`
+	// InputDigest is the hex SHA-256 of the canonical arguments; of the bytes as they are, after `raw:`, if they are not JSON; absent if
+	// there are none, or none at hand.
+	InputDigest string          `json:"inputDigest,omitempty"`
 	Input       json.RawMessage `json:"input,omitempty"`
 	Modified    bool            `json:"modified,omitempty"`
 	// Started is true when an aborted call had begun.
@@ -158,6 +159,9 @@ func (a *audit) observe(ctx context.Context, call pipeline.Call, result tool.Res
 }
 
 func inputDigest(input json.RawMessage) string {
+	if len(input) == 0 {
+		return ""
+	}
 	canonical, err := canonjson.Canonical(input)
 	if err != nil {
 		return "raw:" + canonjson.SHA256(input)

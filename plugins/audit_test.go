@@ -99,8 +99,10 @@ func TestAuditOfRunsAndInput(t *testing.T) {
 	r.Failure.Started = true
 	p.Observe(t.Context(), pipeline.Call{ID: "1", Name: "t", Input: json.RawMessage(`{"a":9007199254740993}`), Modified: true, Agent: &tool.Agent{RunID: "run", Type: "fixer"}}, r)
 	p.Observe(t.Context(), pipeline.Call{ID: "2\n", Name: "t\n{}", Input: json.RawMessage("no\nJSON"), RunID: "other"}, tool.Fail(tool.UnknownTool, "x"))
+	p.Observe(t.Context(), pipeline.Call{ID: "3", Name: "t"}, tool.Fail(tool.Denied, "x"))
+	assert.Equal(t, 2, strings.Count(out.String(), "inputDigest"), "none where the arguments are not at hand")
 	all := records(t, out.String())
-	require.Len(t, all, 2)
+	require.Len(t, all, 3)
 	assert.Equal(t, "run", all[0].Run)
 	assert.Equal(t, "fixer", all[0].Agent)
 	assert.True(t, all[0].Modified && all[0].Started)

@@ -81,7 +81,7 @@ func (r *Redactor) assignments(text string, spans []span) []span {
 }
 
 // assignment looks at the name around text[start:end]. It returns the secret behind it, if there is one, and where the search
-// goes on: what was looked at is not looked at again, so that the time stays linear.
+// goes on: all but the end of what was looked at is not looked at again, so that the time stays linear.
 func (r *Redactor) assignment(text string, start, end int) (span, int) {
 	first := nameStart(text, start)
 	last := end
@@ -110,7 +110,8 @@ func (r *Redactor) assignment(text string, start, end int) (span, int) {
 		// It says more than the form of what stands there.
 		rank = -1
 	}
-	return span{from, to, w.kind, rank}, max(end, to)
+	// What ends the value may be the name of the next one.
+	return span{from, to, w.kind, rank}, max(end, to-mostName)
 }
 
 // mostName bounds how far a name is read backwards.

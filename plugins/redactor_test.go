@@ -134,6 +134,7 @@ func TestAssignments(t *testing.T) {
 		"\x1b[1mpassword\x1b[m=\x1b[31mhunter2\x1b[m":    "\x1b[1mpassword\x1b[m=\x1b[31m[redacted:password]",
 		"machine a login b password hunter2":             "machine a login b password [redacted:password]",
 		"//r/:_authToken=abcdef12":                       "//r/:_authToken=[redacted:token]",
+		"pass= DB_PASSWORD: hunter2":                     "pass= [redacted:password] [redacted:password]",
 		"the password= first":                            "the password= [redacted:password]",
 	} {
 		r := redactor(t, plugins.RedactConfig{})
