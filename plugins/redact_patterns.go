@@ -85,6 +85,25 @@ func notPort(s string) bool { return notVariable(s) && !portAndPath.MatchString(
 
 var portAndPath = regexp.MustCompile(`\A[0-9]{1,5}/`)
 
+// longText is where texts of failures are cut, perhaps in the middle of a token that is too short then to have its form.
+const longText = 16 << 10
+
+var tokenStart = regexp.MustCompile(`(?:gh[pousr]_|github_pat_|gl[a-z]{2,5}-|xox[a-z]-|xapp-|[sr]k_(?:live|test)_|whsec_|sk-|AIza|ya29\.|GOCSPX-|eyJ|AKIA|ASIA|` +
+	`npm_|pypi-|SG\.|hf_|do[opr]_v1_|dapi|hv[sbr]\.|AGE-SECRET-KEY-)[A-Za-z0-9_.+/=-]*(?:…)?\z`)
+
+// cutToken finds what may be the beginning of a token at the end of a long text.
+func cutToken(text string, rank int, spans []span) []span {
+	const tail = 256
+	if len(text) < longText {
+		return spans
+	}
+	if m := tokenStart.FindStringIndex(text[len(text)-tail:]); m != nil {
+		from := len(text) - tail + m[0]
+		spans = append(spans, span{from, len(strings.TrimSuffix(text, "…")), kindToken, rank})
+	}
+	return spans
+}
+
 // pem matches the first and last lines of private keys; the group is the word that tells which.
 var pem = regexp.MustCompile(`-{4,5} ?(BEGIN|END) [A-Za-z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}`)
 

@@ -159,6 +159,9 @@ func (r *Redactor) spans(text string) (spans []span, open bool) {
 		spans = p.find(text, n, r.naive, spans)
 	}
 	spans = r.assignments(text, spans)
+	if !r.without[kindToken] {
+		spans = cutToken(text, len(r.patterns)+1, spans)
+	}
 	return merged(spans), open
 }
 

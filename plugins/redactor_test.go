@@ -230,6 +230,23 @@ func TestJSON(t *testing.T) {
 	assert.Equal(t, strings.Replace(deep, token, "[redacted:github-token]", 1), string(out))
 }
 
+// A token in whose middle a long error was cut has its form no longer, and is found all the same.
+func TestTokensThatWereCut(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	long := strings.Repeat("all went well ", 2000)
+	for _, kind := range []string{"github-token", "aws-key", "jwt", "anthropic-key", "google-key", "slack-token", "npm-token", "vault-token"} {
+		for n := 8; n < len(planted[kind]); n++ {
+			out := r.Text(long + planted[kind][:n] + "…")
+			require.True(t, strings.HasPrefix(out, long+"[redacted:"), "%s", out[len(long):])
+			require.True(t, strings.HasSuffix(out, "]…"), "%s", out[len(long):])
+		}
+	}
+	assert.Equal(t, long, r.Text(long))
+	// A multi-byte character before the tail stays whole.
+	odd := strings.Repeat("é", 16<<10) + "x"
+	assert.Equal(t, odd, r.Text(odd))
+}
+
 func TestPatternsOfOnesOwn(t *testing.T) {
 	r := redactor(t, plugins.RedactConfig{
 		Patterns: []plugins.Pattern{
