@@ -62,6 +62,7 @@ var Rooms = []Room{
 	{"pipeline", 4, "the five stages of a call, plugins as scopes", nil, []string{"os", "net/http"}},
 	{"model/scripted", 4, "a model that plays a YAML script", []string{yaml}, nil},
 
+	{"plugins", 5, "retry, metrics, redaction, audit, loop detection: plugins for everybody's tools", nil, []string{"os", "net/http", "expvar"}},
 	{"protocol", 5, "every name and payload on the Temporal wire", nil, effects},
 
 	{"workflows", 6, "deterministic: the agent loop, the gate, approvals, isolation", []string{temporalSDK, temporalAPI}, unrepeatable},
