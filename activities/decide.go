@@ -80,7 +80,7 @@ func (e *Engine) judge(ctx context.Context, chain *permission.Chain, req protoco
 	defer cancel()
 	agent := req.Subject.Agent
 	call := pipeline.Call{ID: req.CallID, Name: info.Name, Input: input, Info: info, Agent: &agent,
-		Dir: req.Subject.Dir, Isolation: req.Subject.Isolation}
+		RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Dir: req.Subject.Dir, Isolation: req.Subject.Isolation}
 	d := e.cfg.Pipeline.Judge(ctx, call, func(ctx context.Context) permission.Decision {
 		return chain.Decide(ctx, permission.Call{Tool: info, Input: input, Dir: req.Subject.Dir,
 			Isolation: req.Subject.Isolation, Agent: &agent}, validate)
