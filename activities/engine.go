@@ -50,7 +50,7 @@ type Config struct {
 	// Sources offer tools that are known only at run time. In a list of tools its name stands for all that a source
 	// offers when an agent starts.
 	Sources []tool.Source
-	Blobs    blob.Store
+	Blobs   blob.Store
 	// Worktrees manages trees on this host; HostQueue is this host's own task queue.
 	Worktrees   worktree.Provider
 	HostQueue   string
