@@ -135,7 +135,7 @@ func (e *Engine) known(p config.Profile) error {
 	}
 	// What a source offers is known when an agent starts.
 	mounted := slices.DeleteFunc(slices.Clone(p.Tools), func(name string) bool { return e.source(name) != nil })
-	if _, err := e.tools(context.Background(), mounted); err != nil {
+	if _, _, err := e.tools(context.Background(), mounted); err != nil {
 		return &fault.ConfigError{Key: key + ".tools", Msg: "cannot be used", Cause: err}
 	}
 	return nil

@@ -57,7 +57,7 @@ func TestToolsOfASource(t *testing.T) {
 
 	run := func(b *bench) tool.Result {
 		call, grant, place := warm.callOf("look", `{"path":"a"}`)
-		call.Name, call.ContractHash, grant.ContractHash = "fetch_page", frozen.Tools[0].ContractHash, frozen.Tools[0].ContractHash
+		call.Name, call.Source, call.ContractHash, grant.ContractHash = "fetch_page", "far", frozen.Tools[0].ContractHash, frozen.Tools[0].ContractHash
 		place.ActivityType = "tool.fetch_page"
 		b.granted(ring(t).Sign(grant, place))
 		return b.invoke(call, "fetch_page")
@@ -92,6 +92,7 @@ func TestBadSources(t *testing.T) {
 	for name, list := range map[string][]tool.Source{
 		"nil":     {nil},
 		"no name": {&remote{}},
+		"panics":  {(*strange)(nil)},
 		"twice":   {offers("a", "Is a."), offers("b", "Is b.")},
 		"a tool":  {&remote{name: "look"}},
 	} {
