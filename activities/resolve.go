@@ -62,6 +62,11 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 		Limits: limits(in, p), KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
 		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(),
 	}
+	if n := size(resp); n > protocol.MaxInput {
+		// One that the server refuses would not say why.
+		return protocol.ResolveResponse{}, fault.Configf("tools", "%d tools with the system prompt of profile %q have %d bytes of JSON, at most %d fit",
+			set.Len(), p.Name, n, protocol.MaxInput)
+	}
 	return resp, nil
 }
 

@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,6 +115,12 @@ func TestBadSources(t *testing.T) {
 		"panics":         {func() ([]*tool.Def, error) { panic("no") }, false},
 		"a nil tool":     {func() ([]*tool.Def, error) { return []*tool.Def{nil}, nil }, false},
 		"one of our own": {offers("look", "Looks far.").tools, true},
+		"very many": {func() (all []*tool.Def, err error) {
+			for n := range 10_000 {
+				all = append(all, tool.MustNew(fmt.Sprintf("%060d", n), "Is one.", func(context.Context, *tool.Context, struct{}) (int, error) { return n, nil }))
+			}
+			return all, nil
+		}, true},
 		"one twice": {func() ([]*tool.Def, error) {
 			a, _ := offers("a", "Is a.").tools()
 			return append(a, a...), nil
