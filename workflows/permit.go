@@ -73,7 +73,7 @@ func (g *gate) local(ctx workflow.Context) workflow.Context {
 	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		// Its own time begins when it does: calls of one turn may have to wait for one that takes long.
 		StartToCloseTimeout: g.cfg.DecideTimeout, ScheduleToCloseTimeout: g.cfg.DecideTimeout + queueing,
-		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
 }
 
