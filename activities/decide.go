@@ -110,7 +110,7 @@ func (e *Engine) subjectTool(ctx context.Context, f protocol.ToolFacts) (info to
 		// A team's own activity: its schema, if it has one, is its own business.
 		return info, nil, ""
 	}
-	def, ok := e.lookup(ctx, f.Name, f.ContractHash)
+	def, ok := e.lookup(ctx, f.Source, f.Name, f.ContractHash)
 	switch {
 	case !ok:
 		return info, nil, fmt.Sprintf("this worker does not have the tool %q", f.Name)

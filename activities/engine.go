@@ -50,7 +50,7 @@ type Config struct {
 	// Sources offer tools that are known only at run time. In a list of tools its name stands for all that a source
 	// offers when an agent starts.
 	Sources []tool.Source
-	Blobs    blob.Store
+	Blobs   blob.Store
 	// Worktrees manages trees on this host; HostQueue is this host's own task queue.
 	Worktrees   worktree.Provider
 	HostQueue   string
@@ -135,7 +135,7 @@ func (e *Engine) known(p config.Profile) error {
 	}
 	// What a source offers is known when an agent starts.
 	mounted := slices.DeleteFunc(slices.Clone(p.Tools), func(name string) bool { return e.source(name) != nil })
-	if _, err := e.tools(context.Background(), mounted); err != nil {
+	if _, _, err := e.tools(context.Background(), mounted); err != nil {
 		return &fault.ConfigError{Key: key + ".tools", Msg: "cannot be used", Cause: err}
 	}
 	return nil

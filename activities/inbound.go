@@ -106,6 +106,7 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 		return *lost, nil
 	}
 	run := e.newRun(ctx, call, def.Info(), input)
+	run.def = def
 	res := e.cfg.Pipeline.Run(ctx, run.call, call.Guards, func(ctx context.Context) tool.Result {
 		out, err := i.Next.ExecuteActivity(context.WithValue(ctx, runKey{}, run), in)
 		if r, ok := out.(tool.Result); ok && err == nil {
@@ -147,7 +148,7 @@ func (e *Engine) serve(ctx context.Context, call tool.Call) (*tool.Def, string) 
 	if call.Name != name {
 		return nil, "the call names another tool than its activity"
 	}
-	def, ok := e.lookup(ctx, name, call.ContractHash)
+	def, ok := e.lookup(ctx, call.Source, name, call.ContractHash)
 	switch {
 	case !ok:
 		return nil, "this worker does not have the tool \"" + name + "\""
@@ -239,6 +240,8 @@ type run struct {
 	call  pipeline.Call
 	input json.RawMessage
 	tool  *tool.Context
+	// def is nil for activities of a team's own.
+	def *tool.Def
 }
 
 type runKey struct{}
@@ -267,15 +270,8 @@ func RunTool(ctx context.Context, call tool.Call) (tool.Result, error) {
 	if !ok {
 		return tool.Result{}, denied(tool.Deny(tool.ByGrant, "", "this worker runs tools without Assent's interceptor"))
 	}
-	e, err := engineFrom(ctx)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	def, found := e.lookup(ctx, call.Name, call.ContractHash)
-	if !found {
-		return tool.Fail(tool.ContractDrift, "the tool was unmounted"), nil
-	}
-	return def.Invoke(ctx, r.tool, r.input), nil
+	// What it begins with is what it runs, whatever is mounted or offered meanwhile.
+	return r.def.Invoke(ctx, r.tool, r.input), nil
 }
 
 // RunDynamicTool serves tool activities that were not registered by name, on workers of our own.
@@ -338,7 +334,7 @@ func stopping(ctx context.Context) bool {
 // Observe tells observers of a call that never reached a tool.
 func (e *Engine) Observe(ctx context.Context, req protocol.ObserveRequest) error {
 	info := tool.Info{Name: req.Call.Name}
-	if def, ok := e.cfg.Pipeline.Lookup(req.Call.Name); ok {
+	if def := e.served(req.Call); def != nil {
 		info = def.Info()
 	}
 	e.cfg.Pipeline.Observe(ctx, pipeline.Call{ID: req.Call.ID, Name: req.Call.Name, Input: req.Call.Input, Info: info,

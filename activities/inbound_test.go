@@ -272,7 +272,9 @@ func TestResolveToolset(t *testing.T) {
 		"tree":     func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: worktree.Tree} },
 		"rule":     func(in *protocol.AgentInput) { in.Permissions = &protocol.Tighten{Ask: []permission.Rule{{}}} },
 		"prompt":   func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("<", 300<<10) },
-		"rules":    func(in *protocol.AgentInput) { in.Permissions = &protocol.Tighten{Deny: []permission.Rule{{Tool: permission.One("run"), Reason: strings.Repeat("x", protocol.MaxTighten)}}} },
+		"rules": func(in *protocol.AgentInput) {
+			in.Permissions = &protocol.Tighten{Deny: []permission.Rule{{Tool: permission.One("run"), Reason: strings.Repeat("x", protocol.MaxTighten)}}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := in

@@ -34,7 +34,7 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if err != nil {
 		return resp, err
 	}
-	set, err := e.toolset(ctx, in, p)
+	set, from, err := e.toolset(ctx, in, p)
 	if err != nil {
 		return resp, err
 	}
@@ -58,9 +58,14 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 		return resp, err
 	}
 	resp = protocol.ResolveResponse{
-		Models: names, System: p.System, Tools: facts(set), ToolsetHash: set.Hash(), Toolset: ref, Isolation: iso,
+		Models: names, System: p.System, Tools: facts(set, from), ToolsetHash: set.Hash(), Toolset: ref, Isolation: iso,
 		Limits: limits(in, p), KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
 		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(),
+	}
+	if n := size(resp); n > protocol.MaxInput {
+		// One that the server refuses would not say why.
+		return protocol.ResolveResponse{}, fault.Configf("tools", "%d tools with the system prompt of profile %q have %d bytes of JSON, at most %d fit",
+			set.Len(), p.Name, n, protocol.MaxInput)
 	}
 	return resp, nil
 }
@@ -110,43 +115,38 @@ func (e *Engine) model(full string) (model.Model, string, error) {
 }
 
 // toolset is the set of an agent: its input's list wins over the profile's, an explicit empty one removes all.
-func (e *Engine) toolset(ctx context.Context, in protocol.AgentInput, p config.Profile) (tool.Toolset, error) {
+func (e *Engine) toolset(ctx context.Context, in protocol.AgentInput, p config.Profile) (tool.Toolset, origins, error) {
 	names := p.Tools
 	if in.Tools != nil {
 		names = *in.Tools
 	}
-	set, err := e.tools(ctx, names)
+	set, from, err := e.tools(ctx, names)
+	if err == nil && p.Attestation != nil {
+		err = p.Attestation.Check(set)
+	}
 	if err != nil {
-		return tool.Toolset{}, err
+		return tool.Toolset{}, nil, err
 	}
-	if p.Attestation != nil {
-		if err := p.Attestation.Check(set); err != nil {
-			return tool.Toolset{}, err
-		}
-	}
-	return set, nil
+	return set, from, nil
 }
 
-func (e *Engine) tools(ctx context.Context, names []string) (tool.Toolset, error) {
+// origins names the source of each tool that comes from one.
+type origins map[string]string
+
+func (e *Engine) tools(ctx context.Context, names []string) (tool.Toolset, origins, error) {
 	var defs []*tool.Def
-	add := func(name string) error {
-		def, ok := e.cfg.Pipeline.Lookup(name)
-		if !ok {
-			return &fault.ConfigError{Key: "tools", Msg: "unknown tool or toolset \"" + name + "\"", Allowed: e.toolNames()}
-		}
-		defs = append(defs, def)
-		return nil
-	}
+	from := origins{}
 	for _, name := range names {
 		if s := e.source(name); s != nil {
 			offered, err := s.list(ctx)
 			if err != nil {
-				return tool.Toolset{}, err
+				return tool.Toolset{}, nil, err
 			}
 			for _, d := range offered {
 				if _, taken := e.cfg.Pipeline.Lookup(d.Name()); taken {
-					return tool.Toolset{}, fault.Configf("tools", "source %q offers %q, which is a tool of the worker's own", name, d.Name())
+					return tool.Toolset{}, nil, fault.Configf("tools", "source %q offers %q, which is a tool of the worker's own", name, d.Name())
 				}
+				from[d.Name()] = name
 			}
 			defs = append(defs, offered...)
 			continue
@@ -156,18 +156,21 @@ func (e *Engine) tools(ctx context.Context, names []string) (tool.Toolset, error
 			members = []string{name}
 		}
 		for _, m := range members {
-			if err := add(m); err != nil {
-				return tool.Toolset{}, err
+			def, ok := e.cfg.Pipeline.Lookup(m)
+			if !ok {
+				return tool.Toolset{}, nil, &fault.ConfigError{Key: "tools", Msg: "unknown tool or toolset \"" + m + "\"", Allowed: e.toolNames()}
 			}
+			defs = append(defs, def)
 		}
 	}
-	return tool.ToolsetOf(defs...)
+	set, err := tool.ToolsetOf(defs...)
+	return set, from, err
 }
 
 func (e *Engine) toolNames() []string {
 	names := slices.Collect(maps.Keys(e.cfg.Toolsets))
 	for _, s := range e.sources {
-		names = append(names, s.Name())
+		names = append(names, s.name)
 	}
 	for _, d := range e.cfg.Pipeline.Tools() {
 		names = append(names, d.Name())
@@ -177,10 +180,12 @@ func (e *Engine) toolNames() []string {
 }
 
 // facts is what the workflow keeps of each tool.
-func facts(set tool.Toolset) []protocol.ToolFacts {
+func facts(set tool.Toolset, from origins) []protocol.ToolFacts {
 	out := make([]protocol.ToolFacts, 0, set.Len())
 	for _, i := range set.Infos() {
-		out = append(out, FactsOf(i))
+		f := FactsOf(i)
+		f.Source = from[i.Name]
+		out = append(out, f)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,8 +19,19 @@ const sourceTime = 10 * time.Second
 // froze. A worker that has not asked yet, because another one resolved the agent, asks at the first call.
 type source struct {
 	tool.Source
+	name string
+
 	mu   sync.Mutex
 	defs []*tool.Def
+	// running is the listing under way, if any: a source that never answers has one goroutine, and not one for each call.
+	running *listing
+}
+
+// listing is one question to a source. Its answer may be read when done is closed.
+type listing struct {
+	done chan struct{}
+	defs []*tool.Def
+	err  error
 }
 
 func newSources(list []tool.Source, taken func(name string) bool) ([]*source, error) {
@@ -29,37 +41,77 @@ func newSources(list []tool.Source, taken func(name string) bool) ([]*source, er
 		if s == nil {
 			return nil, fault.Configf(key, "is nil")
 		}
-		name := s.Name()
+		name, err := nameOf(s)
 		switch {
+		case err != nil:
+			return nil, fault.Configf(key, "has no name: %v", err)
 		case name == "":
 			return nil, fault.Configf(key, "has no name")
-		case taken(name), slices.ContainsFunc(out, func(o *source) bool { return o.Name() == name }):
+		case taken(name), slices.ContainsFunc(out, func(o *source) bool { return o.name == name }):
 			return nil, fault.Configf(key, "the name %q is taken by a tool, a toolset or another source", name)
 		}
-		out = append(out, &source{Source: s})
+		out = append(out, &source{Source: s, name: name})
 	}
 	return out, nil
 }
 
-// list asks the source what it offers. Nothing that it does takes the worker down.
-func (s *source) list(ctx context.Context) (defs []*tool.Def, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, sourceTime)
-	defer cancel()
+// nameOf asks a source for its name, once.
+func nameOf(s tool.Source) (name string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			defs, err = nil, fmt.Errorf("list tools of source %q: panic: %v", s.Name(), p)
+			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	if defs, err = s.Tools(ctx); err != nil {
-		return nil, fmt.Errorf("list tools of source %q: %w", s.Name(), err)
+	return s.Name(), nil
+}
+
+// list asks the source what it offers, or waits for whoever asks it now. Nothing that the source does takes the worker
+// down, and nobody waits for it longer than ctx allows.
+func (s *source) list(ctx context.Context) ([]*tool.Def, error) {
+	wait, cancel := ahead(ctx)
+	defer cancel()
+	s.mu.Lock()
+	l := s.running
+	if l == nil {
+		l = &listing{done: make(chan struct{}), err: errors.New("it ended without an answer")}
+		s.running = l
+		go s.ask(context.WithoutCancel(ctx), l)
 	}
-	if slices.Contains(defs, nil) {
-		return nil, fmt.Errorf("list tools of source %q: one of them is nil", s.Name())
+	s.mu.Unlock()
+	late := time.NewTimer(sourceTime + time.Second)
+	defer late.Stop()
+	err := errors.New("it does not answer")
+	select {
+	case <-l.done:
+		err = l.err
+	case <-wait.Done():
+	case <-late.C:
 	}
-	s.defs = slices.Clone(defs)
-	return defs, nil
+	if err != nil {
+		return nil, fmt.Errorf("list tools of source %q: %w", s.name, err)
+	}
+	return slices.Clone(l.defs), nil
+}
+
+func (s *source) ask(ctx context.Context, l *listing) {
+	ctx, cancel := context.WithTimeout(ctx, sourceTime)
+	defer cancel()
+	defer func() { // also if the source ends its goroutine
+		if p := recover(); p != nil {
+			l.err = fmt.Errorf("panic: %v", p)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.running = nil; l.err == nil {
+			s.defs = l.defs
+		}
+		close(l.done)
+	}()
+	defs, err := s.Tools(ctx)
+	if err == nil && slices.Contains(defs, nil) {
+		err = errors.New("one of them is nil")
+	}
+	l.defs, l.err = slices.Clone(defs), err
 }
 
 func (s *source) kept(name string) *tool.Def {
@@ -76,40 +128,39 @@ func (s *source) kept(name string) *tool.Def {
 // source returns the source of a name, or nil.
 func (e *Engine) source(name string) *source {
 	for _, s := range e.sources {
-		if s.Name() == name {
+		if s.name == name {
 			return s
 		}
 	}
 	return nil
 }
 
-// lookup returns the tool that this worker serves under a name: one that is mounted, else one that a source offers.
-// Sources are asked again for a contract that they did not offer when they were last asked.
-func (e *Engine) lookup(ctx context.Context, name, contract string) (*tool.Def, bool) {
-	if def, ok := e.cfg.Pipeline.Lookup(name); ok {
-		return def, true
+// lookup returns the tool that this worker serves under a name: one of the source that it was frozen from, or one that is
+// mounted. Two sources may offer the same contract and mean something else. A source is asked again for a contract that it
+// did not offer when it was last asked.
+func (e *Engine) lookup(ctx context.Context, from, name, contract string) (*tool.Def, bool) {
+	if from == "" {
+		return e.cfg.Pipeline.Lookup(name)
 	}
-	var other *tool.Def
-	for _, s := range e.sources {
-		switch d := s.kept(name); {
-		case d == nil:
-		case d.ContractHash() == contract:
-			return d, true
-		default:
-			other = d
-		}
+	s := e.source(from)
+	if s == nil {
+		return nil, false
 	}
-	for _, s := range e.sources {
-		if _, err := s.list(ctx); err != nil {
-			e.log.Warn("assent: a source of tools does not answer", "source", s.Name(), "error", err)
-			continue
-		}
-		if d := s.kept(name); d != nil {
-			if d.ContractHash() == contract {
-				return d, true
-			}
-			other = d
-		}
+	if d := s.kept(name); d != nil && d.ContractHash() == contract {
+		return d, true
 	}
-	return other, other != nil
+	if _, err := s.list(ctx); err != nil {
+		e.log.Warn("assent: a source of tools does not answer", "source", s.name, "error", err)
+	}
+	d := s.kept(name)
+	return d, d != nil
+}
+
+// served returns the tool of a call as far as this worker has it, and asks nobody.
+func (e *Engine) served(call tool.Call) *tool.Def {
+	if s := e.source(call.Source); s != nil {
+		return s.kept(call.Name)
+	}
+	def, _ := e.cfg.Pipeline.Lookup(call.Name)
+	return def
 }

@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,7 +58,7 @@ func TestToolsOfASource(t *testing.T) {
 
 	run := func(b *bench) tool.Result {
 		call, grant, place := warm.callOf("look", `{"path":"a"}`)
-		call.Name, call.ContractHash, grant.ContractHash = "fetch_page", frozen.Tools[0].ContractHash, frozen.Tools[0].ContractHash
+		call.Name, call.Source, call.ContractHash, grant.ContractHash = "fetch_page", "far", frozen.Tools[0].ContractHash, frozen.Tools[0].ContractHash
 		place.ActivityType = "tool.fetch_page"
 		b.granted(ring(t).Sign(grant, place))
 		return b.invoke(call, "fetch_page")
@@ -92,6 +93,7 @@ func TestBadSources(t *testing.T) {
 	for name, list := range map[string][]tool.Source{
 		"nil":     {nil},
 		"no name": {&remote{}},
+		"panics":  {(*strange)(nil)},
 		"twice":   {offers("a", "Is a."), offers("b", "Is b.")},
 		"a tool":  {&remote{name: "look"}},
 	} {
@@ -113,6 +115,12 @@ func TestBadSources(t *testing.T) {
 		"panics":         {func() ([]*tool.Def, error) { panic("no") }, false},
 		"a nil tool":     {func() ([]*tool.Def, error) { return []*tool.Def{nil}, nil }, false},
 		"one of our own": {offers("look", "Looks far.").tools, true},
+		"very many": {func() (all []*tool.Def, err error) {
+			for n := range 10_000 {
+				all = append(all, tool.MustNew(fmt.Sprintf("%060d", n), "Is one.", func(context.Context, *tool.Context, struct{}) (int, error) { return n, nil }))
+			}
+			return all, nil
+		}, true},
 		"one twice": {func() ([]*tool.Def, error) {
 			a, _ := offers("a", "Is a.").tools()
 			return append(a, a...), nil

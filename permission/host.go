@@ -86,6 +86,13 @@ func hostOf(rawURL string) (string, bool) {
 	return NormalHost(u.Hostname())
 }
 
+// A name has at most maxHost bytes of ASCII. Text that has more than four times as many stands for none, and IDNA would take
+// time quadratic in its length to say so.
+const (
+	maxHost     = 253
+	maxHostText = 4 * maxHost
+)
+
 // NormalHost brings two spellings of one host to one form: IDNA in ASCII, lower case, no final dot; an IP address in
 // its shortest form, an IPv4 address in IPv6 clothes as IPv4. False means that the text is no host, or an address in a
 // spelling that programs read differently.
@@ -93,6 +100,9 @@ func NormalHost(host string) (string, bool) {
 	trimmed := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if addr, err := netip.ParseAddr(trimmed); err == nil {
 		return addr.Unmap().WithZone("").String(), true
+	}
+	if len(host) > maxHostText {
+		return "", false
 	}
 	ascii := host
 	if !isASCII(host) { // as net/http does, so that names with an underscore pass
@@ -103,7 +113,7 @@ func NormalHost(host string) (string, bool) {
 	}
 	// IDNA maps the wide dots to plain ones, so only now is there one kind of final dot to take off.
 	ascii = strings.TrimSuffix(strings.ToLower(ascii), ".")
-	if ascii == "" || len(ascii) > 253 {
+	if ascii == "" || len(ascii) > maxHost {
 		return "", false
 	}
 	for _, label := range strings.Split(ascii, ".") {

@@ -117,3 +117,17 @@ func TestAURLThatCannotBeDecodedAsks(t *testing.T) {
 		assert.Equal(t, permission.Ask, d.Verdict, input)
 	}
 }
+
+// IDNA takes time quadratic in the number of different characters; a host of this many would take days.
+func TestAHostThatIsTooLong(t *testing.T) {
+	var long strings.Builder
+	for n := range 1 << 20 {
+		long.WriteRune(rune(0x4e00 + n*7919%20000))
+	}
+	_, ok := permission.NormalHost(long.String())
+	assert.False(t, ok)
+	c := compile(t, permission.Spec{Engine: permission.Layer{Deny: []permission.Rule{{Tool: permission.One("fetch"), Domains: permission.One("evil.example")}}}})
+	input, err := json.Marshal(map[string]string{"url": "http://" + long.String() + "/"})
+	assert.NoError(t, err)
+	assert.Equal(t, permission.Ask, permission.Explain(c, tool.Info{Name: "fetch"}, input).Verdict)
+}

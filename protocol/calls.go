@@ -36,6 +36,8 @@ type ToolFacts struct {
 	Concurrent    bool          `json:"concurrent,omitempty"`
 	Timeout       time.Duration `json:"timeoutNs,omitempty"`
 	ContractHash  string        `json:"contractHash"`
+	// Source names the tool.Source that offered the tool; empty for a tool that is mounted.
+	Source string `json:"source,omitempty"`
 	// ActivityType is set for what is guarded in workflows that are not agents.
 	ActivityType string `json:"activityType,omitempty"`
 	// Remote is set for tools of an agent that are activities or workflows of a team's own.

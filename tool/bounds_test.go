@@ -46,6 +46,8 @@ func TestMonstrousValues(t *testing.T) {
 		{"dependent names", `{"dependentRequired":{"k1":` + list(1, `"b"`) + `},"dependencies":{"k2":{"items":true}}}`, "{" + strings.Join(members, ",") + "}", `properties 'b' required, if 'k1' exists`},
 		{"a pattern of many steps", `{"pattern":"(x+x+)+y.{900}$"}`, `"` + strings.Repeat("x", 1<<20) + `"`, "is too large"},
 		{"exponents", `{"items":{"multipleOf":3e-9999}}`, list(60_000, "1e9999"), "is too large"},
+		{"a long expression", `{"format":"regex"}`, `"` + strings.Repeat("(a|b)", 1_000_000) + `"`, "is too large"},
+		{"many expressions", `{"items":{"format":"regex"}}`, list(10_000, `"(a|b){500}"`), "is too large"},
 		{"names", `{"items":{"propertyNames":{"maxLength":1}}}`, list(10_000, `{"abc":1}`), "is not an allowed name"},
 		{"names of a pattern", `{"propertyNames":{"pattern":"(x+x+)+y.{900}$"}}`, `{"` + strings.Repeat("x", 1<<20) + `":1}`, "is too large"},
 		{"tuples", `{"prefixItems":[{"items":{"allOf":` + list(20, `{"type":"string"}`) + `}}]}`, "[" + list(100_000, "1") + "]", "is too large"},

@@ -46,6 +46,9 @@ func (b *budget) affords(s *jsonschema.Schema, v any, depth int) bool {
 		if s.Pattern != nil && !b.spend(matching(s.Pattern, v)) {
 			return false
 		}
+		if s.Format != nil && s.Format.Name == "regex" && !b.spend(compiling(v)) {
+			return false
+		}
 	}
 	for _, same := range inPlace(s) {
 		if !b.affords(same, v, depth) {
@@ -190,4 +193,13 @@ func weight(v any) int {
 func matching(p jsonschema.Regexp, text string) int {
 	own, _ := p.(pattern)
 	return len(text) * (1 + own.steps) / 256
+}
+
+// compiling is the cost of compiling a text that has to be a regular expression; repetitions may expand to maxPattern
+// steps.
+func compiling(text string) int {
+	if strings.Contains(text, "{") {
+		return len(text) + maxPattern/16
+	}
+	return len(text)
 }

@@ -87,18 +87,20 @@ type place struct {
 	Kind      RemoteKind `json:"kind"`
 	Type      string     `json:"type"`
 	TaskQueue string     `json:"taskQueue"`
+	// Positional matters as much: the same arguments in another order may move money the other way.
+	Positional []string `json:"positional,omitzero"`
 }
 
 func authorityOf(i Info) authority {
 	a := authority{i.Name, i.Risk, i.NeedsApproval, cmp.Or(i.Executor, InProcess), i.Timeout, nil}
 	if r := i.Remote; r != nil {
-		a.Remote = &place{r.Kind, r.Type, r.TaskQueue}
+		a.Remote = &place{r.Kind, r.Type, r.TaskQueue, r.Positional}
 	}
 	return a
 }
 
 // AuthorityHash returns the hex SHA-256 over the name, risk, needsApproval, executor and timeout of a tool, and of a
-// Remote its kind, type and task queue. An empty executor counts as InProcess.
+// Remote its kind, type, task queue and order of arguments. An empty executor counts as InProcess.
 func AuthorityHash(i Info) string { return hashOf(authorityOf(i)) }
 
 // hashOf hashes values of this package, which always encode.

@@ -155,7 +155,7 @@ func (d *Def) complete(schema json.RawMessage, fromType bool, opts []Option) err
 	}
 	var said choices
 	for _, o := range opts {
-		if o == nil {
+		if r := reflect.ValueOf(o); o == nil || r.Kind() == reflect.Pointer && r.IsNil() {
 			return fault.Configf(d.key(), "an option is nil")
 		}
 		o.apply(&d.info, &said)

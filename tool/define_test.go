@@ -77,6 +77,7 @@ func TestBadDefinitions(t *testing.T) {
 			return err
 		}},
 		{"nil option", "tools.find", "option is nil", with(nil)},
+		{"nil options", "tools.find", "option is nil", with((*tool.Options)(nil))},
 		{"risk", "tools.find.risk", `unknown risk "spicy"; one of read, write, network, execute, destructive`, with(tool.Risk("spicy"))},
 		{"executor", "tools.find.executor", `unknown executor "container"; one of inprocess`, with(tool.Executor("container"))},
 		{"timeout", "tools.find.timeout", "is negative: -1s", with(tool.Timeout(-time.Second))},

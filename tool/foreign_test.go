@@ -226,3 +226,18 @@ func TestRemoteIsAuthorityAndNoContract(t *testing.T) {
 	require.Len(t, seen, 4)
 	require.Equal(t, activity.AuthorityHash(), slow.AuthorityHash())
 }
+
+// The order in which an activity gets its arguments is what it does with them, so an attestation holds it.
+func TestTheOrderOfArgumentsIsAuthority(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"}},"required":["from","to"]}`)
+	var sets []tool.Toolset
+	for _, order := range [][]string{{"from", "to"}, {"to", "from"}} {
+		d, err := tool.FromActivity("transfer", "Moves money.", schema, "Transfer", "bank", tool.Positional(order...))
+		require.NoError(t, err)
+		set, err := tool.ToolsetOf(d)
+		require.NoError(t, err)
+		sets = append(sets, set)
+	}
+	require.NoError(t, tool.Attest(sets[0]).Check(sets[0]))
+	require.ErrorContains(t, tool.Attest(sets[0]).Check(sets[1]), "authority changed: transfer")
+}

@@ -28,6 +28,8 @@ func checkType(key string, t reflect.Type) error {
 type typeCheck struct {
 	key  string
 	path []reflect.Type
+	// seen counts the types on all paths: everything is inlined, so a few structs may stand for a million.
+	seen int
 }
 
 func (c *typeCheck) fail(format string, args ...any) error {
@@ -37,6 +39,9 @@ func (c *typeCheck) fail(format string, args ...any) error {
 func (c *typeCheck) check(t reflect.Type) error {
 	if slices.Contains(c.path, t) {
 		return c.fail("recursive type %s", t)
+	}
+	if c.seen++; c.seen > 4*maxSubschemas {
+		return c.fail("type %s: with everything inlined the schema is too large", t)
 	}
 	c.path = append(c.path, t)
 	defer func() { c.path = c.path[:len(c.path)-1] }()

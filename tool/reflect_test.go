@@ -200,12 +200,20 @@ func (badExtras) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Extras: map[string]any{"x": func() {}}}
 }
 
+type two[T any] struct {
+	A T `json:"a"`
+	B T `json:"b"`
+}
+
+type sixteen[T any] = two[two[two[two[T]]]]
+
 func TestTypesWithoutSchema(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		schema     func() (json.RawMessage, error)
 	}{
 		{"tree", "recursive type", tool.SchemaFor[tree]},
+		{"two to the 24th", "too large", tool.SchemaFor[sixteen[sixteen[sixteen[sixteen[sixteen[sixteen[int]]]]]]]},
 		{"mutual", "recursive type", tool.SchemaFor[mutualA]},
 		{"list of itself", "recursive type", tool.SchemaFor[listOfItself]},
 		{"embeds itself", "not exported", tool.SchemaFor[embedsItself]},

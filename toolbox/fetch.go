@@ -196,6 +196,10 @@ func (f *fetcher) step(ctx context.Context, rules tool.Rules, h hop, first bool)
 		return Fetched{}, "", err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// Its body is the bare connection, which the time of the call would not end.
+		return Fetched{}, "", errors.New("the server switches to another protocol, which nobody asked for")
+	}
 	got = Fetched{URL: h.target.String(), Status: resp.StatusCode}
 	if next = location(resp); next != "" {
 		return got, next, nil

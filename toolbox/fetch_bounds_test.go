@@ -316,3 +316,17 @@ func TestNoConnectionIsUsedTwice(t *testing.T) {
 	assert.Len(t, s.requests(), 4)
 	assert.EqualValues(t, 4, fresh.Load())
 }
+
+// A server that switches protocols hands over the connection, which no context closes.
+func TestProtocolsAreNotSwitched(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_, err = conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello"))
+		}
+		assert.NoError(t, err)
+		_, _ = conn.Read(make([]byte, 1)) // until the client closes it
+		_ = conn.Close()
+	})
+	failed(t, call(t, newFetch(t, open()), nil, fields{"url": s.URL}), false, "switches to another protocol")
+}

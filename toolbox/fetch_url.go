@@ -80,12 +80,21 @@ func escapeQuery(query string) string {
 	return b.String()
 }
 
+// A name has at most maxHost bytes of ASCII; text that has more than four times as many stands for none.
+const (
+	maxHost     = 253
+	maxHostText = 4 * maxHost
+)
+
 // parseHost brings a host to the one form in which it is judged, resolved and sent: the form in which rules name it.
 // Spellings of addresses that only some programs read as such (2130706433, 0177.0.0.1, 0x7f.1, 127.1) are refused, and
 // so are zones.
 func parseHost(text string) (string, netip.Addr, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return ofAddr(text, addr)
+	}
+	if len(text) > maxHostText {
+		return "", netip.Addr{}, fmt.Errorf("%q is no host name", clip(text))
 	}
 	ascii := text
 	if !isASCII(text) {
@@ -100,7 +109,7 @@ func parseHost(text string) (string, netip.Addr, error) {
 	}
 	labels := strings.Split(ascii, ".")
 	for _, label := range labels {
-		if label == "" || len(label) > 63 || len(ascii) > 253 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		if label == "" || len(label) > 63 || len(ascii) > maxHost || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			return "", netip.Addr{}, fmt.Errorf("%q is no host name", clip(text))
 		}
 	}

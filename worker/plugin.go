@@ -288,7 +288,9 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	}
 	o.WorkerRegistry.RegisterWorkflowWithOptions(workflows.Agent, agent)
 	registerShared(o.WorkerRegistry, parts.engine)
-	p.registerTools(o.WorkerRegistry)
+	if err := p.registerTools(o.WorkerRegistry); err != nil {
+		return err
+	}
 	if err := p.startHost(parts); err != nil {
 		return err
 	}
@@ -352,7 +354,12 @@ func registerHost(r registry, e *activities.Engine) {
 	register(r, protocol.ActivityDisposeWorktree, e.DisposeWorktree)
 }
 
-func (p *Plugin) registerTools(r registry) {
+func (p *Plugin) registerTools(r registry) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fault.Configf("Dynamic", "tools that come later or from Sources need the one dynamic activity of a worker, and this one has its own: %v", v)
+		}
+	}()
 	for _, d := range p.pipeline.Tools() {
 		// One that is an activity or a workflow of the team's own runs where its workers are.
 		if d.Info().Remote == nil {
@@ -362,6 +369,7 @@ func (p *Plugin) registerTools(r registry) {
 	if p.dynamic {
 		r.RegisterDynamicActivity(activities.RunDynamicTool, activity.DynamicRegisterOptions{})
 	}
+	return nil
 }
 
 // startHost serves this host's own queue: activities only, unversioned, so that agents pinned to an older build
@@ -374,8 +382,10 @@ func (p *Plugin) startHost(parts *parts) error {
 		DisableWorkflowWorker: true, Interceptors: parts.install(nil), WorkerStopTimeout: 5 * time.Second,
 	})
 	registerHost(w, parts.engine)
-	p.registerTools(w)
-	err := w.Start()
+	err := p.registerTools(w)
+	if err == nil {
+		err = w.Start()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {

@@ -199,7 +199,7 @@ func (a *agent) callOf(ctx workflow.Context, s *step) tool.Call {
 		// Unique among all runs of all workflows, and the same after a reset.
 		IdempotencyKey: workflow.GetInfo(ctx).OriginalRunID + "/" + s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
-		Tighten: a.tighten,
+		Tighten: a.tighten, Source: p.facts.Source,
 	}
 }
 
@@ -282,7 +282,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: attempts},
 		Summary: label(s.asked.Name) + " · " + string(s.result.Code),
 	})
-	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Input: s.asked.Input, InputRef: s.asked.InputRef,
+	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef,
 		Agent: &tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}
 	a.observing = append(a.observing,
 		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))

@@ -1,0 +1,56 @@
+package activities
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/tool"
+)
+
+// behaving is a source that does what its test wants.
+type behaving struct {
+	do    func() []*tool.Def
+	asked int
+}
+
+func (*behaving) Name() string { return "far" }
+
+func (b *behaving) Tools(context.Context) ([]*tool.Def, error) {
+	b.asked++
+	return b.do(), nil
+}
+
+// Whatever a source does, nobody waits for it for ever, and what it offered before is still there.
+func TestASourceThatNeverAnswers(t *testing.T) {
+	page := tool.MustNew("page", "Gets a page.", func(context.Context, *tool.Context, struct{}) (int, error) { return 0, nil })
+	src := &behaving{do: func() []*tool.Def { runtime.Goexit(); return nil }}
+	list, err := newSources([]tool.Source{src}, func(string) bool { return false })
+	require.NoError(t, err)
+	s := list[0]
+	_, err = s.list(t.Context())
+	require.ErrorContains(t, err, "ended without an answer")
+	src.do = func() []*tool.Def { return []*tool.Def{page} }
+	_, err = s.list(t.Context())
+	require.NoError(t, err)
+
+	stuck := make(chan struct{})
+	src.do = func() []*tool.Def { <-stuck; return nil }
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, err = s.list(ctx)
+		cancel()
+		require.ErrorContains(t, err, "does not answer")
+		require.Same(t, page, s.kept("page"))
+	}
+	s.mu.Lock()
+	l := s.running
+	s.mu.Unlock()
+	close(stuck)
+	<-l.done
+	require.Equal(t, 3, src.asked, "it is not asked again while it has not answered")
+	require.Nil(t, s.kept("page"))
+}
