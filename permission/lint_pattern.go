@@ -215,7 +215,7 @@ const canary = "assent-lint-canary"
 // wrapped reports whether the matcher sees a program of the caller's choice behind the one that is named.
 func wrapped(words []string) bool {
 	deny := argv.NewTable(argvOf([]string{canary, "**"}))
-	for _, payload := range []string{canary, "-c " + canary, "-exec " + canary + " ';'"} {
+	for _, payload := range []string{canary, "1 " + canary, "-c " + canary, "-exec " + canary + " ';'"} {
 		command := slices.Clone(words)
 		for i, w := range command {
 			switch w {

@@ -191,7 +191,7 @@ func TestLintRunsPrograms(t *testing.T) {
 		"sh **": "-c", "bash -c **": "-c", "bash -c *": "-c", "/bin/sh **": "-c", "'sh' **": "-c", "sh *": "any script", "zsh -e **": "-c", "bash build.sh **": "", "sh -c 'npm test'": "",
 		"env **": "arguments name", "env A=1 **": "arguments name", "env A=1 npm test **": "", "env A=1 npm run **": "any script of the package", "A=1 env **": "arguments name",
 		"sudo **": "arguments name", "sudo -u bob **": "arguments name", "sudo *": "arguments name", "sudo make **": "--eval", "sudo cat make **": "", "sudo systemctl status **": "",
-		"timeout 5 **": "arguments name", "nohup nice **": "arguments name", "timeout 5 npm test **": "", "time **": "every command", "A=b": "", "A=b **": "every command", "! **": "every command",
+		"timeout **": "arguments name", "timeout 5 **": "arguments name", "nohup nice **": "arguments name", "timeout 5 npm test **": "", "time **": "every command", "A=b": "", "A=b **": "every command", "! **": "every command",
 		"xargs **": "arguments name", "xargs -n 1 **": "arguments name", "xargs rm **": "", "find **": "-exec", "find . **": "-exec", "find . -name x": "",
 		"python **": "any code", "python3 *": "any code", "python -m **": "any code", "python -m pytest **": "", "python manage.py **": "", "python -c **": "any code", "/usr/bin/python3 -u **": "any code",
 		"node **": "any code", "node --test **": "any code", "node -r x **": "any code", "node server.js **": "", "perl -e **": "any code", "ruby **": "any code", "awk **": "system()", "sed **": "commands e and w",

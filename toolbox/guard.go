@@ -2,6 +2,7 @@ package toolbox
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type guard struct {
 	run   *commandRun
 	files *shellFiles
 	limits
+	bodies *bodies
 
 	mu sync.Mutex
 	// sourced holds texts that were read and checked, by the names under which the interpreter opens them.
@@ -31,13 +33,16 @@ type guard struct {
 }
 
 func newGuard(r *commandRun, files *shellFiles) *guard {
-	return &guard{run: r, files: files, limits: newLimits(r.stop, r.memory), sourced: map[string]string{}}
+	return &guard{run: r, files: files, limits: newLimits(r.stop, r.memory), bodies: newBodies("job-" + rand.Text()), sourced: map[string]string{}}
 }
 
 // call is the interpreter's handler for all simple commands: functions, builtins and programs.
 func (g *guard) call(ctx context.Context, argv []string) ([]string, error) {
 	if err := g.checkDepth(); err != nil {
 		return argv, err
+	}
+	if argv[0] == g.bodies.name {
+		return argv, nil
 	}
 	if err := g.run.check(ctx, argv); err != nil {
 		return argv, err
@@ -53,13 +58,9 @@ func (g *guard) call(ctx context.Context, argv []string) ([]string, error) {
 	}
 	switch name {
 	case "eval":
-		return argv, g.refuse(checkText(strings.Join(args, " ")))
+		return g.texts(argv, len(argv)-len(args), strings.Join(args, " "))
 	case "trap":
-		for _, arg := range args {
-			if err := checkText(arg); err != nil {
-				return argv, g.refuse(err)
-			}
-		}
+		return g.texts(argv, len(argv)-len(args), args...)
 	case "source", ".":
 		return g.source(ctx, argv, len(argv)-len(args))
 	case "shopt":
@@ -70,6 +71,34 @@ func (g *guard) call(ctx context.Context, argv []string) ([]string, error) {
 		return g.kill(hc, words), nil
 	}
 	return argv, nil
+}
+
+// texts checks the texts that a builtin runs and puts them in the place of its arguments, which begin at at.
+func (g *guard) texts(argv []string, at int, texts ...string) ([]string, error) {
+	out := slices.Clone(argv[:at])
+	for _, text := range texts {
+		err := checkText(text)
+		if err == nil {
+			text, err = g.bodies.extractText(text)
+		}
+		if err != nil {
+			return argv, g.refuse(err)
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// execute runs a program, or a part of this one.
+func (g *guard) execute(ctx context.Context, argv []string) error {
+	if argv[0] == g.bodies.name {
+		err := g.bodies.run(ctx, argv)
+		if errors.Is(err, errShellFailed) {
+			g.run.stop(err)
+		}
+		return err
+	}
+	return g.run.execute(ctx, argv)
 }
 
 // builtinOf returns the words from the builtin on that the interpreter would run for argv: it takes the builtins command
@@ -132,6 +161,9 @@ func (g *guard) source(ctx context.Context, argv []string, at int) ([]string, er
 	}
 	if err := checkText(text); err != nil {
 		return argv, g.refuse(fmt.Errorf("source %q: %w", argv[at], err))
+	}
+	if text, err = g.bodies.extractText(text); err != nil {
+		return argv, g.refuse(err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

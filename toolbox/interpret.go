@@ -29,6 +29,9 @@ func (r *commandRun) interpret(ctx context.Context, p shellProgram) (int, error)
 	}
 	r.cleanup = append(r.cleanup, func() { _ = stdin.Close() })
 	guard := newGuard(r, files)
+	if _, err := guard.bodies.extract(p.file); err != nil {
+		return 0, err
+	}
 	runner, err := interp.New(
 		interp.Dir(r.dir),
 		interp.Env(expand.ListEnviron(r.env...)),
@@ -36,7 +39,7 @@ func (r *commandRun) interpret(ctx context.Context, p shellProgram) (int, error)
 		interp.CallHandler(guard.call),
 		interp.OpenHandler(guard.open),
 		interp.ReadDirHandler2(readDir),
-		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return r.execute }),
+		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return guard.execute }),
 	)
 	if err != nil {
 		return 0, err
@@ -63,6 +66,8 @@ func (r *commandRun) interpret(ctx context.Context, p shellProgram) (int, error)
 	return 0, err
 }
 
+var errShellFailed = errors.New("the shell itself failed")
+
 var errStuck = errors.New("the shell does not stop")
 
 // runFile runs a program. The interpreter looks at its context between commands, not while it expands a word, so one
@@ -70,10 +75,10 @@ var errStuck = errors.New("the shell does not stop")
 func (r *commandRun) runFile(ctx context.Context, runner *interp.Runner, file *syntax.File) error {
 	done := make(chan error, 1)
 	go func() {
-		err := errors.New("the shell itself failed")
+		err := errShellFailed
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("the shell itself failed: %v", p)
+				err = fmt.Errorf("%w: %v", errShellFailed, p)
 			}
 			done <- err
 		}()

@@ -202,6 +202,9 @@ func (q question) notes(f explainFlags) []string {
 	} else if q.outside(f.tool) {
 		say("profile %s has no tool %s: a call of it is UNKNOWN_TOOL", f.profile, f.tool)
 	}
+	if q.def != nil && (q.info.Risk != q.def.Info().Risk || q.info.NeedsApproval != q.def.Info().NeedsApproval) {
+		say("this is not the tool %s of a worker, which declares risk %s", f.tool, q.def.Info().Risk)
+	}
 	if f.given("input") || f.given("input-file") {
 		if why := q.refused(); why != "" {
 			say("such a call never comes this far, it is INVALID_ARGUMENTS: %s", why)

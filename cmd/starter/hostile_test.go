@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,4 +119,27 @@ func TestNothingHidesInOutput(t *testing.T) {
 		}
 	}
 	require.Equal(t, `"a\u202e\udb40\udc41\ufffd`+"é&\n", plainJSON([]byte("\"a\u202e\U000e0041\xffé&\n")))
+}
+
+// What nobody got to read is no success.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	for _, args := range [][]string{{"match", "--allow", "ls", "--", "ls"}, {"match", "-o", "json", "--", "ls"}, {"--help"}} {
+		var errs bytes.Buffer
+		code := run(context.Background(), args, strings.NewReader(""), full{}, &errs)
+		require.Equal(t, exit.Failed, code, args)
+		require.Contains(t, errs.String(), "no space")
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
+
+// A flag that makes another tool of a known one says so.
+func TestExplainSaysThatAToolIsAnother(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(policy, []byte("profiles: {p: {permissions: {preset: standard}}}"), 0o600))
+	args := []string{"explain", "--policy", policy, "--profile", "p", "--tool", "shell", "--input", `{"command":"ls"}`}
+	require.NotContains(t, call("", args...).out, "this is not the tool")
+	require.Contains(t, call("", append(args, "--risk", "read")...).out, "this is not the tool shell of a worker, which declares risk execute")
 }

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -28,13 +29,32 @@ func main() {
 
 // run is the command; it is testable in process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr, style: styleFor(stdout), errStyle: styleFor(stderr)}
+	out := &written{to: stdout}
+	a := &app{in: stdin, out: out, err: stderr, style: styleFor(stdout), errStyle: styleFor(stderr)}
 	cmd := a.root()
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
-	cmd.SetOut(stdout)
+	cmd.SetOut(out)
 	cmd.SetErr(stderr)
-	return exit.Report(stderr, cmd.ExecuteContext(ctx))
+	err := cmd.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("standard output cannot be written: %w", out.err)
+	}
+	return exit.Report(stderr, err)
+}
+
+// written remembers that something was not written, so that a verdict which nobody got is no success.
+type written struct {
+	to  io.Writer
+	err error
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 const description = `Start agents, see what they do and what they ask, and answer them.

@@ -78,6 +78,9 @@ func forParts(c *syntax.ForClause) compoundParts {
 	}
 	switch loop := c.Loop.(type) {
 	case *syntax.WordIter:
+		if special(loop.Name.Value) {
+			p.asks = specialVariable
+		}
 		for _, w := range loop.Items {
 			p.words = append(p.words, w)
 		}

@@ -37,6 +37,7 @@ func (s *segment) judgeWords(depth int) {
 		dyn = dyn || s.words[i].dyn
 		s.views = append(s.views, view{words: s.words[i:], dyn: dyn})
 	}
+	s.special(first)
 	if len(args) == 0 {
 		return
 	}
@@ -75,14 +76,14 @@ func (s *segment) builtin(args []word) {
 		s.asks = "let"
 	case evaluatesNames[name] && subscript(name, args[1:]):
 		s.asks = evaluatedSubscript
+	case computedName(name, args[1:]), mayBeOption(name, args[1:]):
+		s.refuse(evaluatedName)
 	case neverAllowed[name]:
 		s.refuse(name)
 	case hasOption(name, args[1:]):
 		s.refuse("option of " + name + " that runs text")
 	}
 }
-
-const evaluatedSubscript = "subscript that bash evaluates"
 
 var reserved = map[string]bool{
 	"!": true, "{": true, "}": true, "[[": true, "]]": true, "case": true, "coproc": true, "do": true, "done": true,
@@ -109,24 +110,6 @@ func hasOption(name string, args []word) bool {
 		}
 		return strings.HasPrefix(w.text, "-") && strings.Contains(w.text, letters)
 	})
-}
-
-// evaluatesNames are the builtins in which bash runs $(…) out of the subscript of a quoted name.
-var evaluatesNames = map[string]bool{
-	"test": true, "[": true, "printf": true, "read": true, "unset": true, "mapfile": true, "readarray": true,
-	"getopts": true, "wait": true, "declare": true, "local": true, "typeset": true,
-}
-
-func subscript(name string, args []word) bool {
-	for i := range args {
-		if name == "printf" && (i == 0 || args[i-1].text != "-v") && !strings.HasPrefix(args[i].text, "-v") {
-			continue
-		}
-		if _, rest, ok := strings.Cut(args[i].text, "["); ok && strings.ContainsAny(rest, "$`") {
-			return true
-		}
-	}
-	return false
 }
 
 // verdict is what the tables say of one segment.

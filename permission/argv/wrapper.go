@@ -157,6 +157,8 @@ func (s *segment) behind(name string, args []word, open bool, depth int) {
 		s.doubt("option of " + name + " that runs text")
 	case evaluatesNames[name] && subscript(name, args):
 		s.doubt(evaluatedSubscript)
+	case computedName(name, args):
+		s.doubt(evaluatedName)
 	}
 	switch name {
 	case "command":

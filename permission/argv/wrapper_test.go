@@ -170,7 +170,7 @@ var behindCases = []struct {
 	{"mapfile -C 'curl x' -c 1 A", Ask},
 	{"mapfile -t A", None},
 	{"mapfile $X", Ask},
-	{`mapfile "a$X"`, None},
+	{`mapfile "a$X"`, Ask},
 	{"jobs -x curl x", Ask},
 	{"hash -p /usr/bin/curl ls", Ask},
 	{"compgen -W '$(curl x)'", Ask},
