@@ -123,6 +123,9 @@ func (l *linter) literal(c *lintChain, table string, r lintRule, j int) {
 	words := p.Words()
 	at := slices.IndexFunc(words, func(w string) bool { return len(w) > 1 && w[0] == '-' && w != "--" })
 	if at < 1 {
+		if table == argv.TableDeny && r.own {
+			l.narrow(c, r, j, words)
+		}
 		return
 	}
 	base := strings.Join(words[:at], " ") + " **"
@@ -139,6 +142,35 @@ func (l *linter) literal(c *lintChain, table string, r lintRule, j int) {
 	}
 	if table == argv.TableDeny && r.own {
 		l.find(key, FindLiteral, "is literal: the same options in another order or spelling are not denied; ask for %s, or deny it", quoteFlow(base))
+	}
+}
+
+// narrow finds a deny pattern without options that one more word, or another spelling of the program's path, gets round.
+func (l *linter) narrow(c *lintChain, r lintRule, j int, words []string) {
+	stopped := func(text string) bool {
+		by, _ := l.stoppedForAll(c, r.rule.Tool, text)
+		return by != ""
+	}
+	key := element(r.place+".argv", r.rule.Argv, j)
+	// A longer pattern without a star may be meant to the letter; a program alone, or with one word of any kind, hardly is.
+	head, rest := words, false
+	switch last := words[len(words)-1]; {
+	case last == "**":
+		head, rest = words[:len(words)-1], true
+	case last == "*":
+		head = words[:len(words)-1]
+	}
+	if len(head) == 0 || strings.HasPrefix(head[0], "-") {
+		return // FindPattern says it
+	}
+	if wide := strings.Join(head, " ") + " **"; !rest && (len(words) == 1 || len(head) < len(words)) && !stopped(wide) {
+		l.find(key, FindLiteral, "with one word more the command is not denied; %s is it with any words behind", quoteFlow(wide))
+		return
+	}
+	if dir, name := path.Split(head[0]); dir != "" && name != "" {
+		if wide := strings.Join(append([]string{name}, words[1:]...), " "); !stopped(wide) {
+			l.find(key, FindLiteral, "is one spelling of the program's path; %s is it under every path", quoteFlow(wide))
+		}
 	}
 }
 

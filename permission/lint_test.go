@@ -78,7 +78,7 @@ var engineLint = map[string][]string{
 	`{"deny":[{"tool":"shell","argv":["rm **","rm -rf **"]}]}`:                                                        {`engine.deny[0].argv[1] shadowed: never decides: engine.deny[0].argv[0] "rm **" takes it in`},
 	`{"deny":[{"tool":"shell","argv":["rm -rf **","rm **"]}]}`:                                                        {`engine.deny[0].argv[0] shadowed: never decides: engine.deny[0].argv[1] "rm **" takes it in`},
 	`{"deny":[{"tool":"shell","argv":["rm **","rm **"]}]}`:                                                            {`engine.deny[0].argv[1] shadowed: never decides: engine.deny[0].argv[0] "rm **" takes it in`},
-	`{"deny":[{"tool":"shell","argv":["rm x","rm *","'rm' x y","rm * *"]}]}`:                                          {`engine.deny[0].argv[0] shadowed: never decides: engine.deny[0].argv[1] "rm *" takes it in`, `engine.deny[0].argv[2] shadowed: never decides: engine.deny[0].argv[3] "rm * *" takes it in`},
+	`{"deny":[{"tool":"shell","argv":["rm x","rm *","'rm' x y","rm * *"]}]}`:                                          {`engine.deny[0].argv[1] literal: with one word more the command is not denied; "rm **" is it with any words behind`, `engine.deny[0].argv[3] literal: with one word more the command is not denied; "rm * **" is it with any words behind`, `engine.deny[0].argv[0] shadowed: never decides: engine.deny[0].argv[1] "rm *" takes it in`, `engine.deny[0].argv[2] shadowed: never decides: engine.deny[0].argv[3] "rm * *" takes it in`},
 	`{"deny":[{"tool":"shell","argv":["curl **","sudo curl **","/usr/bin/curl -s x"]}]}`:                              {`engine.deny[0].argv[1] shadowed: never decides: engine.deny[0].argv[0] "curl **" takes it in`, `engine.deny[0].argv[2] shadowed: never decides: engine.deny[0].argv[0] "curl **" takes it in`},
 	`{"deny":[{"tool":"shell","argv":"git push **"}],"ask":[{"tool":"shell","argv":["git push origin","git pull"]}]}`: {`engine.ask[0].argv[0] shadowed: never decides: engine.deny[0].argv "git push **" denies first`},
 	`{"ask":[{"tool":"shell","argv":"git **"},{"tool":"shell","argv":"git push **"}]}`:                                {`engine.ask[1] shadowed: never decides: engine.ask[0].argv "git **" asks first`},
@@ -110,7 +110,7 @@ var engineLint = map[string][]string{
 	`{"vetted":[{"tool":"shell","argv":["ls -l","ls **"]},{"tool":"exec","argv":["ls"]}]}`:                {`engine.vetted[0].argv[0] shadowed: is not needed: engine.vetted[0].argv[1] "ls **" takes it in`},
 
 	// Patterns that say something else.
-	`{"deny":[{"tool":"shell","argv":["rm","-rf","x"]}]}`: {`engine.deny[0].argv[1] pattern: -rf is a whole command that begins with an option; write a command in one pattern, such as "rm -rf **"`},
+	`{"deny":[{"tool":"shell","argv":["rm","-rf","x"]}]}`: {`engine.deny[0].argv[0] literal: with one word more the command is not denied; "rm **" is it with any words behind`, `engine.deny[0].argv[2] literal: with one word more the command is not denied; "x **" is it with any words behind`, `engine.deny[0].argv[1] pattern: -rf is a whole command that begins with an option; write a command in one pattern, such as "rm -rf **"`},
 	`{"ask":[{"tool":"shell","argv":["'git push' **","npm run test:*"]}],"vetted":[{"tool":"shell","argv":["ls a*","gofmt -l *.go"]}]}`: {
 		`engine.vetted[0].argv[0] pattern: a* is that very word: a wildcard is a * or a last ** that stands alone`,
 		`engine.ask[0].argv[0] pattern: 'git push' is the name of a program with blanks in it, because of its quotes`,
@@ -126,6 +126,14 @@ var engineLint = map[string][]string{
 	`{"ask":[{"tool":"shell","argv":["ls -l **","rm -- x"]}]}`: nil,
 	`{"ask":[{"tool":"shell","argv":["ls -l **"]}],"vetted":[{"tool":"shell","argv":"ls **"}]}`: {
 		`engine.ask[0].argv[0] literal: is literal, and engine.vetted[0].argv "ls **" lets every other order and spelling of the options run unasked; ask for "ls **", or deny it`},
+
+	// One that one more word, or another path of the program, gets round.
+	`{"deny":[{"tool":"shell","argv":"sudo"}]}`: {`engine.deny[0].argv literal: with one word more the command is not denied; "sudo **" is it with any words behind`},
+	`{"deny":[{"tool":"shell","argv":["rm *","/bin/dd **"]}]}`: {`engine.deny[0].argv[0] literal: with one word more the command is not denied; "rm **" is it with any words behind`,
+		`engine.deny[0].argv[1] literal: is one spelling of the program's path; "dd **" is it under every path`},
+	`{"deny":[{"tool":"shell","argv":["rm *","/bin/rm **","rm"]}],"ask":[{"tool":"shell","argv":"rm **"}]}`: nil,
+	`{"deny":[{"tool":"shell","argv":["make deploy","git push origin main","sudo **","* x"]}]}`:             nil,
+	`{"ask":[{"tool":"shell","argv":["sudo","rm *","/bin/dd **"]}]}`:                                        nil,
 
 	// Names of tools.
 	`{"deny":[{"tool":["shel","Shell","read-file","raed_file","shell2","bash","mine"]}]}`: {
