@@ -59,6 +59,19 @@ func once(fits func(op string, p *commonpb.Payload) bool) func(string, int64, *c
 	}
 }
 
+// decoding fits the decoding of an answer to one question. Anything else may be decoded at any moment: another test empties
+// the cache of all workers of this process.
+func decoding(key string) func(op string, p *commonpb.Payload) bool {
+	return func(op string, p *commonpb.Payload) bool {
+		if op != "decode" {
+			return false
+		}
+		plain, err := newSealer().Decode([]*commonpb.Payload{p})
+		return err == nil && strings.Contains(string(plain[0].GetData()), `"key":"`+key+`"`) &&
+			strings.Contains(string(plain[0].GetData()), `"decision"`)
+	}
+}
+
 // Arguments that the codec fails to encode are denied, typed, and stay denied when the codec works again.
 func TestCodecFailsOnArguments(t *testing.T) {
 	t.Parallel()
@@ -87,7 +100,7 @@ func TestCodecFailsOnASignal(t *testing.T) {
 	m.begin("Ship", shipping{Orders: []order{{Service: "a"}, {Service: "b"}}, Parallel: true})
 	q := m.pending(2)
 	a, b := about(t, q, "a"), about(t, q, "b")
-	fail.set(once(func(op string, _ *commonpb.Payload) bool { return op == "decode" }))
+	fail.set(once(decoding(a.Key)))
 	m.answer(resolution(a.Key, approval.Allow, ""))
 	l := m.until(func(l approval.List) bool { return len(l.Ignored) == 1 })
 	require.Contains(t, l.Ignored[0].Why, "cannot be decoded: "+errCodec.Error())
@@ -149,7 +162,7 @@ func TestCodecFailsOnAnUpdate(t *testing.T) {
 	m.ship(order{Service: "api"})
 	q := m.pending(1)[0]
 	before := len(m.history())
-	fail.set(once(func(op string, _ *commonpb.Payload) bool { return op == "decode" }))
+	fail.set(once(decoding(q.Key)))
 	require.ErrorContains(t, m.resolve(m.c, resolution(q.Key, approval.Allow, "")), errCodec.Error())
 	require.Len(t, m.history(), before)
 	m.again(wk)
