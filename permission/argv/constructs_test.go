@@ -252,3 +252,21 @@ func TestANSIQuoting(t *testing.T) {
 		require.Equal(t, ran[0][1], decodeANSI(body), body)
 	}
 }
+
+// Bash takes braces between inner quotes for braces: what stands in quotes becomes several words.
+func TestBracesBetweenInnerQuotes(t *testing.T) {
+	for _, tc := range []struct {
+		command, deny string
+		want          Outcome
+	}{
+		{`a "${X:-"{a,b}"}"`, `a 'rm x' 'rm x'`, Ask},
+		{`a "p${X:-"{a,b}"}s"`, `a p1s p1s`, Ask},
+		{`a "${X:-"b"}"`, `a *`, Deny},
+		{`a "${X:-"b"}"`, `a * *`, None},
+		{`a "${X:-{a,b}}"`, `a * *`, None},
+	} {
+		p, err := Compile(tc.deny)
+		require.NoError(t, err)
+		require.Equal(t, tc.want, Lex(tc.command).Chain(NewTable(p), Table{}).Outcome, tc.command)
+	}
+}

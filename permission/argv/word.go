@@ -171,11 +171,20 @@ func (b *builder) add(s string, kind unitKind) {
 
 func (b *builder) expansion(n syntax.Node, kind unitKind) {
 	text := source(b.src, n)
+	if kind == single && bracesBare(text) {
+		kind = cut
+	}
 	b.text.WriteString(text)
 	if b.alt != nil {
 		b.alt.WriteString(text)
 	}
 	b.units = append(b.units, unit{kind: kind})
+}
+
+// bracesBare reports an expansion in quotes with quotes of its own and braces between them. Bash looks for braces before it
+// expands anything and takes the inner quotes for the end of the outer ones: "${X:-"{a,b}"}" becomes two words.
+func bracesBare(text string) bool {
+	return strings.ContainsRune(text, '"') && strings.Contains(strings.TrimPrefix(text, "${"), "{")
 }
 
 func source(src string, n syntax.Node) string {
