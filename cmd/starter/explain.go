@@ -259,7 +259,7 @@ func (q question) refused() string {
 // vet returns the lines that would let a call that asks run unasked; nil if no lines do.
 func (q question) vet(d permission.Decision) []string {
 	command, ok := commandText(q.input)
-	if !ok || d.Verdict != permission.Ask {
+	if !ok || d.Verdict != permission.Ask || q.outside(q.info.Name) {
 		return nil
 	}
 	var t permission.Tables

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -103,6 +104,9 @@ func (a *app) match(command string, tables permission.Tables) error {
 	}
 	a.printf("%s   %s\n", a.verdict(d.Verdict), oneLine(command, mostLine))
 	a.parts(d.Segments)
+	for _, hint := range tooShort(d.Segments, tables) {
+		a.printf("  hint    %s\n", hint)
+	}
 	for _, p := range suggestions(d.Segments) {
 		if allowedBy(command, tables, p) {
 			a.printf("  hint    --allow %s would allow this part\n", shellQuote(p))
@@ -131,6 +135,35 @@ func suggestions(segments []argv.Segment) []string {
 		}
 		if p, ok := argv.Suggest(s.Segment); ok {
 			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// tooShort names the deny and ask patterns that would have met a part, had they not been for the bare command alone.
+func tooShort(segments []argv.Segment, t permission.Tables) []string {
+	var out []string
+	for _, table := range []struct {
+		name     string
+		patterns []string
+		wide     func(string) permission.Tables
+	}{
+		{argv.TableDeny, t.Deny, func(p string) permission.Tables { return permission.Tables{Deny: []string{p}} }},
+		{argv.TableAsk, t.Ask, func(p string) permission.Tables { return permission.Tables{Ask: []string{p}} }},
+	} {
+		for _, p := range table.patterns {
+			wide := p + " **"
+			met := func(s argv.Segment) bool {
+				if s.Table == argv.TableDeny || s.Table == argv.TableAsk || s.Construct != "" {
+					return false
+				}
+				d, err := permission.MatchShellCommand(s.Segment, table.wide(wide))
+				return err == nil && d.Segments[0].Pattern == wide
+			}
+			if slices.ContainsFunc(segments, met) {
+				out = append(out, fmt.Sprintf("--%s %s is for these words alone; %s is for any words behind them",
+					table.name, shellQuote(p), shellQuote(wide)))
+			}
 		}
 	}
 	return out
