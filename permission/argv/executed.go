@@ -90,7 +90,7 @@ func (s *segment) suspectText(w *word, depth int) {
 	if w.dyn || depth >= maxTexts || !strings.ContainsAny(w.text, " \t\n;") {
 		return
 	}
-	if len(w.text) > maxBytes || openBrackets(w.text) > maxBrackets || keywords(w.text) > maxKeywords {
+	if len(w.text) > maxBytes || nesting(w.text) != "" {
 		s.suspectPieces(w.text)
 		return
 	}
@@ -110,14 +110,6 @@ func (s *segment) suspectText(w *word, depth int) {
 			return true
 		})
 	}
-}
-
-func openBrackets(text string) int {
-	n := 0
-	for _, open := range []string{"(", "{", "[", "`"} {
-		n += strings.Count(text, open)
-	}
-	return n
 }
 
 // suspectPieces adds the views on the pieces between operators of text that cannot be parsed.

@@ -32,11 +32,19 @@ func refusal(text string) string {
 	if splitOperator(text) {
 		return "line continuation inside an operator"
 	}
-	brackets := strings.Count(text, "(") + strings.Count(text, "{") + strings.Count(text, "[") + strings.Count(text, "`")
-	if brackets > maxBrackets {
-		return "more than 400 open brackets"
+	return nesting(text)
+}
+
+// nesting returns the reason why text may be too deep for the parser's recursion, or "".
+func nesting(text string) string {
+	brackets := 0
+	for _, open := range []string{"(", "{", "[", "`"} {
+		brackets += strings.Count(text, open)
 	}
-	if keywords(text) > maxKeywords {
+	switch {
+	case brackets > maxBrackets:
+		return "more than 400 open brackets"
+	case keywords(text) > maxKeywords:
 		return "too many compound commands"
 	}
 	return ""
