@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/net/idna"
+	"github.com/assent-dev/assent/internal/hostname"
 )
 
 // domain is one entry of a domain rule: a host, or every host below one.
@@ -86,64 +86,15 @@ func hostOf(rawURL string) (string, bool) {
 	return NormalHost(u.Hostname())
 }
 
-// A name has at most maxHost bytes of ASCII. Text that has more than four times as many stands for none, and IDNA would take
-// time quadratic in its length to say so.
-const (
-	maxHost     = 253
-	maxHostText = 4 * maxHost
-)
-
 // NormalHost brings two spellings of one host to one form: IDNA in ASCII, lower case, no final dot; an IP address in
-// its shortest form, an IPv4 address in IPv6 clothes as IPv4. False means that the text is no host, or an address in a
-// spelling that programs read differently.
+// its shortest form, without brackets and zone, an IPv4 address in IPv6 clothes as IPv4. False means that the text is no
+// host, or an address in a spelling that programs read differently.
 func NormalHost(host string) (string, bool) {
-	trimmed := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if addr, err := netip.ParseAddr(trimmed); err == nil {
-		return addr.Unmap().WithZone("").String(), true
-	}
-	if len(host) > maxHostText {
+	inner, opened := strings.CutPrefix(host, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	h, err := hostname.Parse(inner)
+	if err != nil || opened != closed || opened && !h.Addr.IsValid() {
 		return "", false
 	}
-	ascii := host
-	if !isASCII(host) { // as net/http does, so that names with an underscore pass
-		var err error
-		if ascii, err = idna.Lookup.ToASCII(host); err != nil {
-			return "", false
-		}
-	}
-	// IDNA maps the wide dots to plain ones, so only now is there one kind of final dot to take off.
-	ascii = strings.TrimSuffix(strings.ToLower(ascii), ".")
-	if ascii == "" || len(ascii) > maxHost {
-		return "", false
-	}
-	for _, label := range strings.Split(ascii, ".") {
-		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return "", false
-		}
-	}
-	if addr, err := netip.ParseAddr(ascii); err == nil { // digits that IDNA made plain
-		return addr.String(), true
-	}
-	if isNumber(ascii[strings.LastIndexByte(ascii, '.')+1:]) {
-		return "", false
-	}
-	return ascii, true
-}
-
-// isNumber reports a last label that makes of a host an IPv4 address in disguise: to browsers and the C library 2130706433,
-// 127.1 and 0x7f.1 are all 127.0.0.1.
-func isNumber(label string) bool {
-	if hex, ok := strings.CutPrefix(label, "0x"); ok {
-		return strings.Trim(hex, "0123456789abcdef") == ""
-	}
-	return strings.Trim(label, "0123456789") == ""
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
+	return h.Name, true
 }

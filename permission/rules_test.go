@@ -110,6 +110,17 @@ func TestDisguisedAddressesAreNoHosts(t *testing.T) {
 	}
 }
 
+// Brackets are for addresses, and come in pairs.
+func TestBracketsOfHosts(t *testing.T) {
+	for host, want := range map[string]string{
+		"[::1]": "::1", "::1": "::1", "[0:0::1]": "::1", "[::1": "", "::1]": "", "[[::1]]": "", "[a.example]": "", "[]": "", "[": "",
+	} {
+		got, ok := permission.NormalHost(host)
+		assert.Equal(t, want, got, host)
+		assert.Equal(t, want != "", ok, host)
+	}
+}
+
 func TestAURLThatCannotBeDecodedAsks(t *testing.T) {
 	c := compile(t, permission.Spec{Engine: permission.Layer{Deny: []permission.Rule{domains("fetch", "evil.example")}}})
 	for _, input := range []string{`{"url":"http://evil.example\ud800/"}`, "{\"url\":\"http://a/\xff\"}", `{"url":7}`} {

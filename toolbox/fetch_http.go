@@ -58,7 +58,7 @@ func requestHeaders(in map[string]string) (http.Header, error) {
 
 // isToken reports a name as RFC 9110 wants it.
 func isToken(name string) bool {
-	return name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") == "" && isASCII(name)
+	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") == ""
 }
 
 // responseHeaders returns headers by name in sorted order until they are too many.

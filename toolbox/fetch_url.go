@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/net/idna"
+	"github.com/assent-dev/assent/internal/hostname"
 )
 
 // target is where a request goes.
@@ -80,63 +80,19 @@ func escapeQuery(query string) string {
 	return b.String()
 }
 
-// A name has at most maxHost bytes of ASCII; text that has more than four times as many stands for none.
-const (
-	maxHost     = 253
-	maxHostText = 4 * maxHost
-)
-
 // parseHost brings a host to the one form in which it is judged, resolved and sent: the form in which rules name it.
-// Spellings of addresses that only some programs read as such (2130706433, 0177.0.0.1, 0x7f.1, 127.1) are refused, and
-// so are zones.
+// Spellings of addresses that only some programs read as such are refused, and so are zones.
 func parseHost(text string) (string, netip.Addr, error) {
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return ofAddr(text, addr)
-	}
-	if len(text) > maxHostText {
-		return "", netip.Addr{}, fmt.Errorf("%q is no host name", clip(text))
-	}
-	ascii := text
-	if !isASCII(text) {
-		var err error
-		if ascii, err = idna.Lookup.ToASCII(text); err != nil {
-			return "", netip.Addr{}, fmt.Errorf("%q is no host name", clip(text))
-		}
-	}
-	ascii = strings.TrimSuffix(strings.ToLower(ascii), ".")
-	if addr, err := netip.ParseAddr(ascii); err == nil { // digits and dots that IDNA made plain, or a final dot
-		return ofAddr(text, addr)
-	}
-	labels := strings.Split(ascii, ".")
-	for _, label := range labels {
-		if label == "" || len(label) > 63 || len(ascii) > maxHost || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return "", netip.Addr{}, fmt.Errorf("%q is no host name", clip(text))
-		}
-	}
-	if isNumber(labels[len(labels)-1]) {
+	host, err := hostname.Parse(text)
+	switch {
+	case errors.Is(err, hostname.ErrDisguised):
 		return "", netip.Addr{}, refuse("%q is no host name; an IPv4 address is four decimal numbers such as 192.0.2.1", clip(text))
-	}
-	return ascii, netip.Addr{}, nil
-}
-
-func ofAddr(text string, addr netip.Addr) (string, netip.Addr, error) {
-	if addr.Zone() != "" {
+	case err != nil:
+		return "", netip.Addr{}, fmt.Errorf("%q is no host name", clip(text))
+	case host.Addr.Zone() != "":
 		return "", netip.Addr{}, refuse("the address %q has a zone", clip(text))
 	}
-	addr = addr.Unmap()
-	return addr.String(), addr, nil
-}
-
-// isNumber reports a last label that makes a host an IPv4 address to browsers and to the C library.
-func isNumber(label string) bool {
-	if hex, ok := strings.CutPrefix(label, "0x"); ok {
-		return strings.Trim(hex, "0123456789abcdef") == ""
-	}
-	return strings.Trim(label, "0123456789") == ""
-}
-
-func isASCII(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0
+	return host.Name, host.Addr, nil
 }
 
 // badURL is the error of url.Parse without the URL, which the caller says.

@@ -41,6 +41,7 @@ var unrepeatable = append([]string{"activities", "sync", "context", "log", "log/
 var Rooms = []Room{
 	{"fault", 0, "what failed, and whether trying again can help", nil, effects},
 	{"internal/canonjson", 0, "canonical JSON bytes and their sha256", nil, effects},
+	{"internal/hostname", 0, "the one form of a host, for rules and for connections", []string{"golang.org/x/net/idna"}, effects},
 	{"permission/argv", 0, "shell text to segments of literal tokens; token patterns", []string{shell + "/syntax"}, effects},
 
 	{"blob", 1, "content-addressed bytes: the interface and the directory driver", nil, nil},
@@ -54,9 +55,9 @@ var Rooms = []Room{
 	}, []string{"os/exec", "net/http"}},
 	{"blob/blobtest", 2, "the conformance suite of blob stores", []string{testify}, nil},
 
-	{"permission", 3, "verdict, rules, presets, the chain: a pure decision with its reasons", []string{"golang.org/x/net/idna"}, effects},
+	{"permission", 3, "verdict, rules, presets, the chain: a pure decision with its reasons", nil, effects},
 	{"model", 3, "what the engine and a language model say to each other", nil, effects},
-	{"toolbox", 3, "first-party tools: files, shell, exec, fetch, escalate, report_progress", []string{shell, "golang.org/x/net/idna"}, nil},
+	{"toolbox", 3, "first-party tools: files, shell, exec, fetch, escalate, report_progress", []string{shell}, nil},
 
 	{"approval", 4, "question, answer, key, ledger: words and rules, no waiting", nil, effects},
 	{"pipeline", 4, "the five stages of a call, plugins as scopes", nil, []string{"os", "net/http"}},
