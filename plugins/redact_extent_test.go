@@ -67,6 +67,18 @@ func TestKeyBlocksBesideOthersAndWithHeaders(t *testing.T) {
 	}
 }
 
+// The lines of a key in a list may be numbered, or be those of a diff.
+func TestKeyLinesThatAreNumbered(t *testing.T) {
+	const body = "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaFr+q1zWm8KpVuX"
+	in, err := json.Marshal([]string{"1: -----BEGIN " + "PRIVATE KEY-----", "   2\t" + body, "2:" + body, "12 | " + body, "-" + body, "+" + body, "> " + body, "9\tQQ==", "2 words"})
+	require.NoError(t, err)
+	out, err := redactor(t, plugins.RedactConfig{}).JSON(in)
+	require.NoError(t, err)
+	assert.NotContains(t, string(out), "MIIE")
+	assert.NotContains(t, string(out), "QQ==")
+	assert.Contains(t, string(out), `"2 words"`)
+}
+
 // Each of these made every flag be followed to the end of the line: minutes for what takes a moment.
 func TestFlagsAfterFlags(t *testing.T) {
 	r := redactor(t, plugins.RedactConfig{})

@@ -303,7 +303,8 @@ func (w *walker) inList(f *frame, text string) *secretWord {
 
 // keyLine redacts a string that looks like a line of a key block whose first line was another string.
 func keyLine(text string) (string, bool) {
-	body := strings.Trim(text, " \t\r\n")
+	// Before it may stand its number, or the sign of a diff.
+	body := strings.TrimLeft(strings.Trim(text, " \t\r\n"), "0123456789 \t:|>-")
 	if len(body) < 16 && !strings.HasSuffix(body, "=") || body == "" {
 		return text, false
 	}
