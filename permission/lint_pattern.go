@@ -148,6 +148,9 @@ func (l *linter) literal(c *lintChain, table string, r lintRule, j int) {
 // narrow finds a deny pattern without options that one more word, or another spelling of the program's path, gets round.
 func (l *linter) narrow(c *lintChain, r lintRule, j int, words []string) {
 	stopped := func(text string) bool {
+		if _, err := argv.Compile(text); err != nil {
+			return true // it is no pattern that anybody could write instead
+		}
 		by, _ := l.stoppedForAll(c, r.rule.Tool, text)
 		return by != ""
 	}
@@ -167,12 +170,18 @@ func (l *linter) narrow(c *lintChain, r lintRule, j int, words []string) {
 		l.find(key, FindLiteral, "with one word more the command is not denied; %s is it with any words behind", quoteFlow(wide))
 		return
 	}
-	if dir, name := path.Split(head[0]); dir != "" && name != "" {
-		if wide := strings.Join(append([]string{name}, words[1:]...), " "); !stopped(wide) {
-			l.find(key, FindLiteral, "is one spelling of the program's path; %s is it under every path", quoteFlow(wide))
-		}
+	dir, name := path.Split(strings.Trim(head[0], quotes))
+	if dir == "" || name == "" || name[0] == '-' || strings.ContainsAny(name, special) || assignment.MatchString(head[0]) {
+		return
+	}
+	wide := strings.Join(append([]string{name}, words[1:]...), " ")
+	if !stopped(wide) {
+		l.find(key, FindLiteral, "is one spelling of the program's path; %s is it under every path", quoteFlow(wide))
 	}
 }
+
+// special are characters because of which the name of a program means something else without the quotes or the path around it.
+const special = quotes + " \t\r\n*?$`{}~#!&;|<>()="
 
 // allowed returns the vetted pattern that allows what text matches, or nothing.
 func (l *linter) allowed(t *lintTable, text string) (by string) {

@@ -246,3 +246,27 @@ func TestLintLargePolicy(t *testing.T) {
 	require.Empty(t, permission.Lint(permission.LintPolicy{Engine: engine}))
 	require.Equal(t, limit, permission.Lint(permission.LintPolicy{Engine: engine, Profiles: make([]permission.LintProfile, 160)}))
 }
+
+// The advice on a path is a pattern, whatever the quotes in the path, and there is none where a name alone would mean
+// something else.
+func TestLintOfQuotedPaths(t *testing.T) {
+	for pattern, want := range map[string]string{
+		`"/usr/bin/rm" **`: `"rm **"`, `'/opt/my tools/x' **`: `"x **"`, `\/bin/rm **`: `"rm **"`, "/bin/'r m' **": "", `"/a b/c d" **`: "",
+		`/bin/'*' **`: "", `"/a/$x" **`: "", `/bin/{a,b} **`: "", `/bin/~ **`: "", `"/bin/-x" **`: "", `A=/b/c **`: "", `/a/'' **`: "",
+		strings.Repeat("x", 1<<16): "",
+	} {
+		policy, err := json.Marshal(map[string]any{"deny": []any{map[string]any{"tool": "shell", "argv": pattern}}})
+		require.NoError(t, err)
+		var advice string
+		for _, f := range lint(t, string(policy), "") {
+			if strings.Contains(f, "one spelling") {
+				advice = f
+			}
+		}
+		if want == "" {
+			require.Empty(t, advice, "%.80s", pattern)
+		} else {
+			require.Contains(t, advice, want+" is it under every path", pattern)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package plugins
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -153,9 +154,8 @@ func (a *audit) observe(ctx context.Context, call pipeline.Call, result tool.Res
 			r.Input, _ = json.Marshal(string(call.Input))
 		}
 	}
-	// The log first: it does not fail, and must not be missed because the writer does.
-	a.log(ctx, r)
-	return a.write(r)
+	// Neither is missed because the other fails.
+	return errors.Join(a.log(ctx, r), a.write(r))
 }
 
 func inputDigest(input json.RawMessage) string {
@@ -202,10 +202,15 @@ func (a *audit) write(r AuditRecord) error {
 	return nil
 }
 
-func (a *audit) log(ctx context.Context, r AuditRecord) {
+func (a *audit) log(ctx context.Context, r AuditRecord) (err error) {
 	if a.config.Log == nil {
-		return
+		return nil
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("log audit record of call %q: panic: %v", r.Call, p)
+		}
+	}()
 	level := slog.LevelWarn
 	if r.Code == tool.OK {
 		level = slog.LevelInfo
@@ -223,4 +228,5 @@ func (a *audit) log(ctx context.Context, r AuditRecord) {
 		attrs = append(attrs, slog.String("input", string(r.Input)))
 	}
 	a.config.Log.LogAttrs(ctx, level, "audit", attrs...)
+	return nil
 }

@@ -172,6 +172,28 @@ func TestAuditWriterFails(t *testing.T) {
 }
 
 // Lines of many calls at once do not mix.
+// A log that panics costs no line.
+func TestAuditLogPanics(t *testing.T) {
+	var out, log bytes.Buffer
+	config := pipeline.Config{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	p := pipeline.New(config)
+	for _, plugin := range []pipeline.Plugin{
+		made(t)(plugins.Audit(plugins.AuditConfig{Writer: &out, Log: slog.New(badHandler{slog.DiscardHandler})})), having(doing("t", fine, tool.Read)),
+	} {
+		_, err := p.Mount(plugin)
+		require.NoError(t, err)
+	}
+	require.Equal(t, tool.OK, p.Execute(t.Context(), "t", json.RawMessage(`{}`)).Code)
+	assert.Len(t, records(t, out.String()), 1)
+	assert.Contains(t, log.String(), "audit record")
+}
+
+type badHandler struct{ slog.Handler }
+
+func (badHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (badHandler) Handle(context.Context, slog.Record) error { panic("full") }
+
 func TestAuditConcurrently(t *testing.T) {
 	w := &pen{}
 	p := mount(t, made(t)(plugins.Audit(plugins.AuditConfig{Writer: w})), having(doing("t", fine)))

@@ -101,7 +101,10 @@ func (r *Redactor) assignment(text string, start, end int) (span, int) {
 	if from < 0 {
 		return span{}, end
 	}
-	from, to := value(text, from, w.line)
+	if cli && from < len(text) && text[from] == '-' {
+		return span{}, max(end, from) // before its end is looked for: another flag may begin there
+	}
+	from, to := extent(text, first, last, from, w.line)
 	if !w.secret(text[from:to]) || cli && text[from] == '-' {
 		return span{}, max(end, from)
 	}
@@ -235,8 +238,8 @@ func skipBlank(text string, at int) int {
 	return at
 }
 
-// value returns the extent of the value that begins at from, without its quotes.
-func value(text string, from int, line bool) (int, int) {
+// value returns the extent of the value that begins at from, without its quotes. params is lineEnd's.
+func value(text string, from int, line, params bool) (int, int) {
 	at := from
 	for at < len(text) && text[at] == '\\' {
 		at++
@@ -249,10 +252,16 @@ func value(text string, from int, line bool) (int, int) {
 		if quotes < 3 {
 			quotes = 1 // two are an empty value, more are how some languages begin a long one
 		}
-		return at + quotes, closing(text, at+quotes, text[at], at-from)
+		from, quotes = at-from, at+quotes // how far the quote is escaped, and where the value begins
+		if long := text[at:quotes]; len(long) >= 3 && text[at] != '`' {
+			if n := strings.Index(text[quotes:], long[:3]); n >= 0 {
+				return quotes, quotes + n
+			}
+		}
+		return quotes, closing(text, quotes, text[at], from)
 	}
 	if line {
-		return from, lineEnd(text, from)
+		return from, lineEnd(text, from, params)
 	}
 	return from, bareEnd(text, from)
 }
@@ -272,21 +281,6 @@ func closing(text string, from int, quote byte, escapes int) int {
 			return at - run
 		}
 		run = 0
-	}
-	return len(text)
-}
-
-// lineEnd returns the end of a line, or of the quoted text in which it stands.
-func lineEnd(text string, from int) int {
-	for at := from; at < len(text); at++ {
-		switch c := text[at]; {
-		case c == '\n' || c == '\r' || c == '"' || c == '`':
-			return at
-		case c == '\'' && ends(text, at+1):
-			return at
-		case c == '\\' && at+1 < len(text) && strings.IndexByte("nr\"'\\", text[at+1]) >= 0:
-			return at
-		}
 	}
 	return len(text)
 }
@@ -351,7 +345,7 @@ var types = map[string]bool{"true": true, "false": true, "null": true, "nil": tr
 
 // secret reports whether a value behind such a name is one.
 func (w secretWord) secret(v string) bool {
-	v = strings.Trim(v, " \t")
+	v = strings.Trim(v, " \t\r\n")
 	if len(v) < w.least || len(v) < 64 && (types[strings.ToLower(v)] || placeholder.MatchString(v) || marked.MatchString(v)) {
 		return false
 	}

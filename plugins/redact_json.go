@@ -48,6 +48,28 @@ func (r *Redactor) nested(text string, depth int) (string, bool) {
 	return string(out), true
 }
 
+// lines redacts text of which every line is an object or a list; false says that it is not. A key block may go on from one
+// line to the next, so text with one is searched as text.
+func (r *Redactor) lines(text string, depth int) (string, bool) {
+	if strings.Contains(text, "PRIVATE KEY") {
+		return "", false
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && (line[0] != '{' && line[0] != '[' || !json.Valid([]byte(line))) {
+			return "", false
+		}
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if out, ok := r.nested(line, depth); ok {
+			line = out
+		}
+		b.WriteString(line)
+	}
+	return b.String(), true
+}
+
 func (r *Redactor) document(raw []byte, keys bool, depth int) ([]byte, bool) {
 	w := &walker{r: r, raw: raw, keys: keys, depth: depth}
 	w.walk()
@@ -281,7 +303,8 @@ func (w *walker) inList(f *frame, text string) *secretWord {
 
 // keyLine redacts a string that looks like a line of a key block whose first line was another string.
 func keyLine(text string) (string, bool) {
-	body := strings.Trim(text, " \t\r\n")
+	// Before it may stand its number, or the sign of a diff.
+	body := strings.TrimLeft(strings.Trim(text, " \t\r\n"), "0123456789 \t:|>-")
 	if len(body) < 16 && !strings.HasSuffix(body, "=") || body == "" {
 		return text, false
 	}

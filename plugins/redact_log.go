@@ -50,7 +50,13 @@ func (h *logHandler) text(s string) (out string) {
 	return h.redactor.Text(s)
 }
 
-func (h *logHandler) attr(a slog.Attr) slog.Attr {
+// attr redacts an attribute. One whose own methods panic is withheld.
+func (h *logHandler) attr(a slog.Attr) (clean slog.Attr) {
+	defer func() {
+		if recover() != nil {
+			clean = slog.String(a.Key, withheldUnsearched)
+		}
+	}()
 	v := a.Value.Resolve()
 	switch v.Kind() {
 	case slog.KindGroup:

@@ -110,6 +110,9 @@ var pem = regexp.MustCompile(`-{4,5} ?(BEGIN|END) [A-Za-z0-9 ]{0,40}PRIVATE KEY(
 // putty introduces the private half of a PuTTY key file.
 var putty = regexp.MustCompile(`Private-Lines: ?[0-9]+`)
 
+// headers matches the lines between the first one of a key block and its body, which hold what a body does not.
+var headers = regexp.MustCompile(`\A(?:(?:\s*\n|(?:\\+[rn])+)[ \t]*[A-Za-z][A-Za-z-]{0,40}: [^\n\\]*)*`)
+
 // privateKeys finds key blocks. open says that the text ends within one. A block without an end goes as far as it looks like a
 // key, and so does one without a beginning, backwards.
 func privateKeys(text string, spans []span) (_ []span, open bool) {
@@ -136,10 +139,12 @@ func privateKeys(text string, spans []span) (_ []span, open bool) {
 		}
 	}
 	if begin >= 0 {
-		to := bodyAfter(text, pem.FindStringIndex(text[begin:])[1]+begin)
+		to := pem.FindStringIndex(text[begin:])[1] + begin
+		to = bodyAfter(text, to+headers.FindStringIndex(text[to:])[1])
 		end(begin, to)
 		open = to == len(text)
 	}
+	done = 0
 	for _, m := range putty.FindAllStringIndex(text, -1) {
 		if m[0] >= done {
 			end(m[0], bodyAfter(text, m[1]))

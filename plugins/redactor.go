@@ -126,6 +126,9 @@ func (r *Redactor) text(text string, depth int) (out string, changed, open bool)
 		if out, ok := r.nested(text, depth); ok {
 			return out, out != text, false
 		}
+		if out, ok := r.lines(text, depth); ok {
+			return out, out != text, false
+		}
 	}
 	spans, open := r.spans(text)
 	if len(spans) == 0 {

@@ -177,7 +177,8 @@ func TestRetryEndsWithTheCall(t *testing.T) {
 			tries(&n, func(ctx context.Context, _ int) (any, error) { <-ctx.Done(); return nil, ctx.Err() }, tool.Idempotent(), tool.Timeout(time.Millisecond)))
 		assert.Equal(t, tool.Aborted, r.Code, "%+v", r.Failure)
 		assert.Contains(t, r.Failure.Message, "the last one ended with TOOL_TIMEOUT")
-		assert.Equal(t, 1, n)
+		assert.Len(t, p.all, 1)
+		assert.LessOrEqual(t, n, 1)
 	})
 	t.Run("when the deadline is nearer than the next attempt", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -193,13 +194,16 @@ func TestRetryEndsWithTheCall(t *testing.T) {
 // A timeout inside clocks each attempt, one outside the whole.
 func TestRetryAndTimeout(t *testing.T) {
 	slow := func(ctx context.Context, _ int) (any, error) { <-ctx.Done(); return nil, ctx.Err() }
-	n := 0
-	r := run(t, t.Context(), retrying(t, RetryConfig{}, &pauses{}), pipeline.Timeout(), tries(&n, slow, tool.Idempotent(), tool.Timeout(time.Millisecond)))
-	assert.Equal(t, 3, n)
+	// The time of an attempt may be over before its body begins, so the pauses are counted.
+	n, p := 0, &pauses{}
+	r := run(t, t.Context(), retrying(t, RetryConfig{}, p), pipeline.Timeout(), tries(&n, slow, tool.Idempotent(), tool.Timeout(time.Millisecond)))
+	assert.Len(t, p.all, 2)
+	assert.LessOrEqual(t, n, 3)
 	assert.Equal(t, tool.Fail(tool.ToolTimeout, "after 3 attempts: t exceeded 0.001s"), r)
-	n = 0
-	r = run(t, t.Context(), pipeline.Timeout(), retrying(t, RetryConfig{}, &pauses{}), tries(&n, slow, tool.Idempotent(), tool.Timeout(time.Millisecond)))
-	assert.Equal(t, 1, n)
+	n, p = 0, &pauses{}
+	r = run(t, t.Context(), pipeline.Timeout(), retrying(t, RetryConfig{}, p), tries(&n, slow, tool.Idempotent(), tool.Timeout(time.Millisecond)))
+	assert.Empty(t, p.all)
+	assert.LessOrEqual(t, n, 1)
 	assert.Equal(t, tool.Fail(tool.ToolTimeout, "t exceeded 0.001s"), r)
 }
 

@@ -45,14 +45,18 @@ func Programs(args []string) [][]string {
 // runsArguments are more programs that run what stands among their arguments. Which of them it is depends on options that
 // are not read here.
 var runsArguments = map[string]bool{
-	"ash": true, "bwrap": true, "busybox": true, "capsh": true, "cgexec": true, "chroot": true, "chrt": true,
-	"dbus-run-session": true, "eatmydata": true, "entr": true, "fakeroot": true, "faketime": true, "firejail": true,
-	"flock": true, "gdb": true, "i386": true, "ionice": true, "linux32": true, "linux64": true, "ltrace": true,
-	"nsenter": true, "numactl": true, "parallel": true, "perf": true, "pkexec": true, "prlimit": true, "proot": true,
-	"proxychains": true, "rlwrap": true, "runcon": true, "runuser": true, "script": true, "setarch": true, "setpriv": true,
-	"setsid": true, "sg": true, "softlimit": true, "ssh-agent": true, "start-stop-daemon": true, "stdbuf": true,
-	"strace": true, "su": true, "systemd-run": true, "taskset": true, "torsocks": true, "toybox": true, "unbuffer": true,
-	"unshare": true, "valgrind": true, "watch": true, "x86_64": true, "xvfb-run": true,
+	"arch": true, "ash": true, "busybox": true, "bwrap": true, "caffeinate": true, "capsh": true, "catchsegv": true,
+	"cgexec": true, "chpst": true, "chroot": true, "chrt": true, "cpulimit": true, "daemonize": true,
+	"dbus-launch": true, "dbus-run-session": true, "dumb-init": true, "eatmydata": true, "entr": true, "envdir": true,
+	"fakeroot": true, "faketime": true, "firejail": true, "fish": true, "flock": true, "gdb": true, "gosu": true,
+	"hyperfine": true, "i386": true, "ionice": true, "linux32": true, "linux64": true, "ltrace": true, "nsenter": true,
+	"numactl": true, "parallel": true, "perf": true, "pkexec": true, "prlimit": true, "proot": true, "proxychains": true,
+	"pwsh": true, "rlwrap": true, "runcon": true, "runuser": true, "screen": true, "script": true, "sem": true,
+	"setarch": true, "setpriv": true, "setsid": true, "setuidgid": true, "sg": true, "softlimit": true,
+	"ssh-agent": true, "start-stop-daemon": true, "stdbuf": true, "strace": true, "su": true, "su-exec": true,
+	"systemd-inhibit": true, "systemd-run": true, "taskset": true, "tini": true, "tmux": true, "torsocks": true,
+	"toybox": true, "unbuffer": true, "unshare": true, "valgrind": true, "watch": true, "x86_64": true, "xvfb-run": true,
+	"yash": true,
 }
 
 // maxTexts bounds how deep shell text may stand in the arguments of what shell text runs.
@@ -69,9 +73,40 @@ func (s *segment) executed(words []word, depth int) {
 			s.suspect(words[i:])
 			s.suspectText(&words[i], depth)
 		}
+		if depth == 0 { // last, so that they take no place among the Programs from what stands alone
+			s.suspectAttached(words[1:])
+		}
 	}
 	if before != "" {
 		s.unsure = before
+	}
+}
+
+// maxLetters bounds the letters of an option behind which its value may begin in the same word.
+const maxLetters = 3
+
+// attached returns what may be the value of an option in the same word: --command=rm, -crm, -qcrm.
+func attached(option string) (values []string) {
+	if strings.HasPrefix(option, "--") {
+		if _, value, ok := strings.Cut(option, "="); ok && value != "" {
+			values = append(values, value)
+		}
+		return values
+	}
+	for n := 2; n < len(option) && n <= 1+maxLetters && option[0] == '-'; n++ {
+		values = append(values, option[n:])
+	}
+	return values
+}
+
+// suspectAttached adds the views on what may be values of options in the same word.
+func (s *segment) suspectAttached(words []word) {
+	for i := range words {
+		for _, value := range attached(words[i].text) {
+			w := []word{literal(value)}
+			s.suspect(w)
+			s.suspectText(&w[0], 0)
+		}
 	}
 }
 

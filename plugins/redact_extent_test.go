@@ -1,0 +1,89 @@
+package plugins_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/plugins"
+)
+
+// A secret ends where its text does, and not at the first line or quote in it.
+func TestSecretsOfMoreThanOneWord(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	for in, want := range map[string]string{
+		"password: |\n  one two\n\n  three\nnext: 1":                      "password: |\n  [redacted:password]\nnext: 1",
+		"a:\n  token: >-\n    abc def\n     ghi\n  next: 1\n":             "a:\n  token: >-\n    [redacted:token]\n  next: 1\n",
+		"password: |\n  ${DB}\nnext: 1":                                   "password: |\n  ${DB}\nnext: 1",
+		"password = \"\"\"\nhunter2\nhunter3\n\"\"\"\nnext":               "password = \"\"\"[redacted:password]\"\"\"\nnext",
+		"authorization: Digest username=\"bob\", response=\"6629\"\nX: y": "authorization: [redacted:authorization]\nX: y",
+		"Set-Cookie: a=\"q\"; sid=xyz12345\nX: y":                         "Set-Cookie: [redacted:cookie]\nX: y",
+		"Cookie: a='q'; sid=xyz12345":                                     "Cookie: [redacted:cookie]",
+		`curl -H "Authorization: Basic YWI=" -H "X: y"`:                   `curl -H "Authorization: [redacted:authorization]" -H "X: y"`,
+		`{"h":"the Authorization: Basic YWI=","n":12} and`:                `{"h":"the Authorization: [redacted:authorization]","n":12} and`,
+	} {
+		assert.Equal(t, want, r.Text(in), "%s", in)
+		assert.Equal(t, want, r.Text(want), "again: %s", in)
+	}
+}
+
+func TestLinesOfJSON(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	for in, want := range map[string]string{
+		"{\"name\":\"DB_PASSWORD\",\"value\":\"hunter2\"}\n\n{\"n\":1.0}\n": "{\"name\":\"DB_PASSWORD\",\"value\":\"[redacted:password]\"}\n\n{\"n\":1.0}\n",
+		"{\"passwords\":[\"a1\",\"b2\"]}\r\n[1]":                            "{\"passwords\":[\"[redacted:password]\",\"[redacted:password]\"]}\r\n[1]",
+		"{\"pass\\u0077ord\":\"hunter2\"}\n{}":                              "{\"pass\\u0077ord\":\"[redacted:password]\"}\n{}",
+		" { \"a\" : 1 } \n{}\n":                                             " { \"a\" : 1 } \n{}\n",
+	} {
+		assert.Equal(t, want, r.Text(in), "%s", in)
+		raw, err := json.Marshal(map[string]string{"stdout": in})
+		require.NoError(t, err)
+		raw, err = r.JSON(raw)
+		require.NoError(t, err)
+		var out map[string]string
+		require.NoError(t, json.Unmarshal(raw, &out))
+		assert.Equal(t, want, out["stdout"])
+	}
+	lines := "{\"t\":\"-----BEGIN " + "PRIVATE KEY-----\"}\n{\"t\":\"MIIEpAIBAAKCAQEA\"}\n{\"t\":\"-----END " + "PRIVATE KEY-----\"}"
+	assert.NotContains(t, r.Text(lines), "MIIE")
+}
+
+func TestKeyBlocksBesideOthersAndWithHeaders(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	const body = "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn"
+	whole := "-----BEGIN " + "PRIVATE KEY-----\nQQ==\n-----END " + "PRIVATE KEY-----"
+	const mark = "[redacted:private-key]"
+	for in, want := range map[string]string{
+		"Private-Lines: 1\n" + body + "\n(end)" + whole:                                                               mark + "(end)" + mark,
+		"-----BEGIN PGP " + "PRIVATE KEY BLOCK-----\nVersion: GnuPG v2.0 (GNU/Linux)\nComment: a@b\n\n" + body + "\n": mark,
+		`-----BEGIN PGP ` + `PRIVATE KEY BLOCK-----\nVersion: GnuPG v2.0 (GNU/Linux)\n\n` + body + `\n`:               mark,
+		"---- BEGIN SSH2 ENCRYPTED " + "PRIVATE KEY ----\r\nComment: \"bob@host.example\"\r\n" + body + "\n":          mark,
+		"(-----BEGIN " + "PRIVATE KEY-----) is how one begins: see (there)":                                           "(" + mark + ") is how one begins: see (there)",
+	} {
+		assert.Equal(t, want, r.Text(in), "%s", in)
+	}
+}
+
+// The lines of a key in a list may be numbered, or be those of a diff.
+func TestKeyLinesThatAreNumbered(t *testing.T) {
+	const body = "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaFr+q1zWm8KpVuX"
+	in, err := json.Marshal([]string{"1: -----BEGIN " + "PRIVATE KEY-----", "   2\t" + body, "2:" + body, "12 | " + body, "-" + body, "+" + body, "> " + body, "9\tQQ==", "2 words"})
+	require.NoError(t, err)
+	out, err := redactor(t, plugins.RedactConfig{}).JSON(in)
+	require.NoError(t, err)
+	assert.NotContains(t, string(out), "MIIE")
+	assert.NotContains(t, string(out), "QQ==")
+	assert.Contains(t, string(out), `"2 words"`)
+}
+
+// Each of these made every flag be followed to the end of the line: minutes for what takes a moment.
+func TestFlagsAfterFlags(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	for _, unit := range []string{"--authorization -a ", "--cookie -abcd "} {
+		text := strings.Repeat(unit, 200_000)
+		assert.True(t, text == r.Text(text), unit)
+	}
+}
