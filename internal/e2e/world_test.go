@@ -302,7 +302,12 @@ func (w *world) ran() []string {
 		return nil
 	}
 	require.NoError(w.t, err)
-	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	// Only whole lines: the file is there, and empty, before its first effect is.
+	lines := strings.Split(string(b), "\n")
+	if lines = lines[:len(lines)-1]; len(lines) == 0 {
+		return nil
+	}
+	return lines
 }
 
 func (w *world) history() []*historypb.HistoryEvent {
