@@ -86,24 +86,21 @@ func (p *Pipeline) ask(ctx context.Context, start *snapshot, call Call, d permis
 		r := tool.Deny(reason, by, message)
 		return call, &r
 	}
-	e := start.approver
-	if e == nil {
+	if start.approver == nil {
 		return refuse(tool.ByFailure, Refusal(d).Failure.By, orElse(d.Reason, "approval required, but no approver is registered"))
 	}
-	question := d
-	question.Input = bytes.Clone(d.Input)
-	answer, err := contain(func() (Answer, error) { return e.approver(ctx, call.Clone(), question) })
+	answer, by, err := approve(ctx, start.approver, call, d)
 	switch {
 	case err == nil && answer.Verdict == permission.Allow:
-		call.Approved = &tool.Approved{Key: call.ID, By: e.owner, Reason: answer.Reason}
+		call.Approved = &tool.Approved{Key: call.ID, By: by, Reason: answer.Reason}
 		return call, nil
 	case ctx.Err() != nil:
 		r := aborted(ctx, false)
 		return call, &r
 	case err != nil:
-		return refuse(tool.ByFailure, e.owner, failed("approver", e.owner, err))
+		return refuse(tool.ByFailure, by, answer.Reason)
 	}
-	return refuse(tool.ByPerson, e.owner, orElse(answer.Reason, orElse(d.Reason, "denied by approver")))
+	return refuse(tool.ByPerson, by, orElse(answer.Reason, orElse(d.Reason, "denied by approver")))
 }
 
 // validated reports whether the arguments fit; if not, with the result that says where they do not.

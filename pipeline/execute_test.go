@@ -92,6 +92,9 @@ func TestExecuteAsks(t *testing.T) {
 		{"says it was cancelled and was not", func(context.Context, call, permission.Decision) (pipeline.Answer, error) {
 			return pipeline.Answer{}, context.Canceled
 		}, tool.Deny(tool.ByFailure, "human", `approver of plugin "human" failed: context canceled`)},
+		{"unavailable", func(context.Context, call, permission.Decision) (pipeline.Answer, error) {
+			return pipeline.Allow(), pipeline.ErrUnavailable
+		}, tool.Deny(tool.ByFailure, "human", `approver of plugin "human" failed: approver unavailable`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := quiet()

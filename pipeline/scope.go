@@ -140,7 +140,7 @@ func (s *Scope) Observe(fn Observer) error {
 	return s.register(&entry{observe: fn})
 }
 
-// Approver registers who answers in a bare Execute. The newest alone answers, until its scope closes.
+// Approver registers who answers calls that have to be asked about. The newest alone answers, until its scope closes.
 func (s *Scope) Approver(fn Approver) error {
 	if fn == nil {
 		return s.missing("approver")

@@ -49,8 +49,9 @@ type Post func(ctx context.Context, call Call, result tool.Result, next func(con
 // Its context outlives the cancellation of the call, up to Config.ObserverTimeout.
 type Observer func(ctx context.Context, call Call, result tool.Result) error
 
-// Approver answers a call that a bare Execute has to ask about. Exactly permission.Allow without an error
-// allows; everything else denies.
+// Approver answers a call that has to be asked about. Exactly permission.Allow without an error allows;
+// ErrUnavailable leaves the question to people, where there are some; everything else denies. An engine asks an
+// approver again when its worker was lost, so it must be free of effects.
 type Approver func(ctx context.Context, call Call, question permission.Decision) (Answer, error)
 
 type postKind uint8
