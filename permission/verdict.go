@@ -65,6 +65,8 @@ const (
 type Decision struct {
 	Verdict   Verdict `json:"verdict"`
 	DecidedBy Decider `json:"decidedBy"`
+	// By is the name of the guard, or of the listener's plugin, if DecidedBy is one of these.
+	By string `json:"by,omitempty"`
 	// Rule is the matching rule, echoed as written.
 	Rule *Rule `json:"rule,omitempty"`
 	// Reason says why, for people.
@@ -73,7 +75,7 @@ type Decision struct {
 	Input json.RawMessage `json:"input"`
 	// Modified is true when Input is not what was asked for.
 	Modified bool `json:"modified,omitempty"`
-	// Failed is true when the layer denied because it failed, not because it was of that opinion.
+	// Failed is true when the layer denied because it failed or was cut short, not because it was of that opinion.
 	Failed bool `json:"failed,omitempty"`
 	// Advisories are domain rules that matched without being enforced.
 	Advisories []Advisory `json:"advisories,omitempty"`

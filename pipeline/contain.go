@@ -18,6 +18,12 @@ func (e *panicError) Error() string { return "panic: " + e.text }
 // errExited reports foreign code that ended its goroutine instead of returning.
 var errExited = errors.New("ended without an answer")
 
+// crashed reports whether err is what contain made of code that did not return.
+func crashed(err error) bool {
+	_, panicked := err.(*panicError)
+	return panicked || err == errExited
+}
+
 // contain calls foreign code and returns its panic as an error, with a zero value beside it. The code has a goroutine of
 // its own, because one that it ends with runtime.Goexit would be that of the activity.
 func contain[T any](f func() (T, error)) (out T, err error) {

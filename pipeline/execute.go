@@ -72,7 +72,6 @@ func (p *Pipeline) decide(ctx context.Context, start *snapshot, call Call) (Call
 		return call, &r
 	case j.Verdict == permission.Deny:
 		r := Refusal(j.Decision)
-		r.Failure.By = orElse(r.Failure.By, j.by)
 		return call, &r
 	case j.Verdict == permission.Ask:
 		return p.ask(ctx, start, call, j.Decision)

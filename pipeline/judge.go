@@ -14,8 +14,6 @@ import (
 // judgement is a Decision and what a bare Execute wants to know besides.
 type judgement struct {
 	permission.Decision
-	// by names the guard or the plugin that refused.
-	by string
 	// stopped is true when it refused because the call was cancelled.
 	stopped bool
 }
@@ -26,8 +24,9 @@ type judgement struct {
 // the input, which is what listeners and guards have to judge; next gives the innermost listener its verdict.
 // A chain that finds the call invalid is the last word. A nil chain allows, or asks when the tool needs approval.
 //
-// The Decision is the chain's, unless a listener or a guard was stricter: then DecidedBy says which, Rule
-// is nil and Reason is theirs. Judge never panics. If ctx is cancelled it denies; the caller, who
+// The Decision is the chain's, unless a listener or a guard was stricter: then DecidedBy and By say which, Rule
+// is nil and Reason is theirs. What listeners say that are of the chain's own strict opinion follows its reason.
+// Judge never panics. If ctx is cancelled it denies; the caller, who
 // knows what cancelled it, decides what that means. The decision activity of the engine calls it.
 func (p *Pipeline) Judge(ctx context.Context, call Call, chain func(context.Context) permission.Decision, required []string) permission.Decision {
 	return p.judge(ctx, p.live.Load(), call, chain, required).Decision
@@ -39,7 +38,7 @@ func (p *Pipeline) judge(ctx context.Context, start *snapshot, call Call, chain 
 	}
 	d, err := contain(func() (permission.Decision, error) { return chain(ctx), nil })
 	if err != nil {
-		d = permission.Decision{DecidedBy: permission.ByDefault, Reason: "the permission chain failed: " + text(err)}
+		d = permission.Decision{DecidedBy: permission.ByDefault, Failed: true, Reason: "the permission chain failed: " + text(err)}
 	}
 	d.Verdict = known(d.Verdict)
 	if d.DecidedBy == permission.ByInvalid {
@@ -56,8 +55,8 @@ func (p *Pipeline) judge(ctx context.Context, start *snapshot, call Call, chain 
 	}
 	if refusal := p.guards(ctx, start, call, required); refusal != nil {
 		out.Verdict, out.DecidedBy = permission.Deny, permission.ByGuard
-		out.Rule, out.Reason = nil, refusal.reason
-		out.by, out.stopped = refusal.guard, refusal.stopped
+		out.Rule, out.Reason, out.By = nil, refusal.reason, refusal.guard
+		out.Failed, out.stopped = refusal.failed, refusal.stopped
 	}
 	return out
 }
@@ -79,17 +78,26 @@ func known(v permission.Verdict) permission.Verdict {
 	return v
 }
 
+// saying is an answer of a listener.
+type saying struct {
+	Answer
+	owner string
+	// words are the reason and whose it is.
+	words string
+	// failed says that the listener failed, stopped that it did because the call was cancelled.
+	failed, stopped bool
+}
+
 // ruling collects what the frames of stage 1 say. Frames may run on several goroutines.
 type ruling struct {
-	mu              sync.Mutex
-	answered        bool
-	strictest, last Answer
-	// owner gave the strictest answer; stopped says that it gave it because the call was cancelled.
-	owner   string
-	stopped bool
+	mu       sync.Mutex
+	answered bool
+	last     Answer
+	// strictest is the strictest answer. sayings are those that listeners gave in their own words, the innermost first.
+	strictest saying
+	sayings   []saying
 	// broken is set for good when a frame breaks the rule of next.
-	broken      error
-	brokenOwner string
+	broken *saying
 }
 
 // waterfall runs stage 1 and merges its verdict into the chain's decision.
@@ -101,15 +109,30 @@ func waterfall(ctx context.Context, listeners []*entry, call Call, d permission.
 	defer r.mu.Unlock()
 	out := judgement{Decision: d}
 	if r.broken != nil {
-		r.answered, r.owner, r.stopped = true, r.brokenOwner, false
-		r.strictest = Deny(failed("pre-execute listener", r.brokenOwner, r.broken))
+		r.answered, r.strictest, r.sayings = true, *r.broken, []saying{*r.broken}
 	}
-	if r.answered && r.strictest.Verdict < d.Verdict {
-		out.Verdict, out.DecidedBy = r.strictest.Verdict, permission.ByListener
-		out.Rule, out.Reason = nil, r.strictest.Reason
-		out.by, out.stopped = r.owner, r.stopped
+	switch s := r.strictest; {
+	case r.answered && s.Verdict < d.Verdict:
+		out.Verdict, out.DecidedBy, out.By = s.Verdict, permission.ByListener, s.owner
+		out.Rule, out.Reason, out.Failed, out.stopped = nil, s.Reason, s.failed, s.stopped
+	case d.Verdict != permission.Allow:
+		out.Reason = r.agreed(d)
 	}
 	return out
+}
+
+// agreed is the reason of a decision with those of the listeners that came to the same verdict.
+func (r *ruling) agreed(d permission.Decision) string {
+	var reasons []string
+	if d.Reason != "" {
+		reasons = append(reasons, d.Reason)
+	}
+	for _, s := range slices.Backward(r.sayings) {
+		if s.Verdict == d.Verdict && s.Reason != "" && s.Reason != d.Reason {
+			reasons = append(reasons, s.words)
+		}
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // frame asks the first of listeners with the others inside; without any, the chain has spoken.
@@ -130,43 +153,62 @@ func (r *ruling) frame(ctx context.Context, listeners []*entry, call Call, chain
 	if violation := g.shut(); violation != nil {
 		err = violation
 	}
+	said := saying{Answer: answer, owner: e.owner, words: fmt.Sprintf("plugin %q: %s", e.owner, answer.Reason)}
 	switch {
 	case err != nil:
-		answer = Deny(failed("pre-execute listener", e.owner, err))
+		said = broken(e.owner, err)
+		said.stopped = stopped(ctx, err)
 	case answer.Verdict > permission.Allow:
-		answer = Deny(fmt.Sprintf("pre-execute listener of plugin %q returned an unrecognised verdict", e.owner))
+		said.Answer = Deny(fmt.Sprintf("pre-execute listener of plugin %q returned an unrecognised verdict", e.owner))
+		said.words, said.failed = said.Reason, true
 	case answer == Answer{}:
-		answer = Deny(fmt.Sprintf("denied by a pre-execute listener of plugin %q", e.owner))
+		said.Answer = Deny(fmt.Sprintf("denied by a pre-execute listener of plugin %q", e.owner))
+		said.words = said.Reason
 	}
-	r.record(e.owner, answer, stopped(ctx, err))
-	return answer
+	r.record(said, chain)
+	return said.Answer
+}
+
+// broken is the answer of a listener that failed.
+func broken(owner string, err error) saying {
+	reason := failed("pre-execute listener", owner, err)
+	return saying{Answer: Deny(reason), owner: owner, words: reason, failed: true}
 }
 
 // record keeps the strictest answer. Among equals the outermost has the word, unless it only passes on
 // what it heard.
-func (r *ruling) record(owner string, a Answer, stopped bool) {
+func (r *ruling) record(s saying, chain Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	passedOn := r.answered && a == r.last
-	r.last = a
-	if r.answered && (a.Verdict > r.strictest.Verdict || passedOn && a == r.strictest) {
+	heard := chain
+	if r.answered {
+		heard = r.last
+	}
+	if s.Answer != heard {
+		r.sayings = append(r.sayings, s)
+	}
+	passedOn := r.answered && s.Answer == r.last
+	r.last = s.Answer
+	if r.answered && (s.Verdict > r.strictest.Verdict || passedOn && s.Answer == r.strictest.Answer) {
 		return
 	}
-	r.answered, r.strictest, r.owner, r.stopped = true, a, owner, stopped
+	r.answered, r.strictest = true, s
 }
 
 func (r *ruling) breakRule(owner string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken == nil {
-		r.broken, r.brokenOwner = err, owner
+		s := broken(owner, err)
+		r.broken = &s
 	}
 }
 
 // refusal is a guard's denial.
 type refusal struct {
 	guard, reason string
-	stopped       bool
+	// failed says that the guard could not judge, stopped that this is because the call was cancelled.
+	failed, stopped bool
 }
 
 // guards runs stage 2 on those mounted at the start of the call and now, and returns the first refusal.
@@ -191,20 +233,21 @@ func (p *Pipeline) guards(ctx context.Context, start *snapshot, call Call, requi
 		if reason == "" {
 			reason = fmt.Sprintf("refused by guard %s", e.name)
 		}
-		return &refusal{guard: e.name, reason: reason, stopped: stopped(ctx, err)}
+		cancelled := stopped(ctx, err)
+		return &refusal{guard: e.name, reason: reason, failed: cancelled || crashed(err), stopped: cancelled}
 	}
 	return nil
 }
 
 // Refusal returns the Result of a Decision that denies: INVALID_ARGUMENTS with every issue when the call was
-// invalid, else DENIED with the layer's reason; By names the rule. Not for Decisions that allow or ask.
+// invalid, else DENIED with the layer's reason; By names the rule, guard or plugin. Not for Decisions that allow or ask.
 func Refusal(d permission.Decision) tool.Result {
 	if d.DecidedBy == permission.ByInvalid {
 		r := tool.Fail(tool.InvalidArguments, orElse(d.Reason, "the arguments do not fit the tool's schema"))
 		r.Failure.Issues = slices.Clone(d.Invalid)
 		return r
 	}
-	reason, by := tool.ByRule, ""
+	reason, by := tool.ByRule, d.By
 	switch d.DecidedBy {
 	case permission.ByGuard:
 		reason = tool.ByGuard

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,11 +36,18 @@ func TestJudgeTakesTheStrictest(t *testing.T) {
 				if listened < chained {
 					assert.Equal(t, permission.ByListener, d.DecidedBy)
 					assert.Equal(t, "listener", d.Reason)
+					assert.Equal(t, "l", d.By)
 					assert.Nil(t, d.Rule)
 				} else {
 					// A tie is the chain's: its rule says who may answer.
 					assert.Equal(t, permission.ByAskRule, d.DecidedBy)
 					assert.Equal(t, rule, d.Rule)
+					assert.Empty(t, d.By)
+					want := "chain"
+					if listened == chained && chained != permission.Allow {
+						want = `chain; plugin "l": listener`
+					}
+					assert.Equal(t, want, d.Reason)
 				}
 			}
 		}
@@ -217,6 +225,90 @@ func TestJudgeReasons(t *testing.T) {
 	assert.Equal(t, "middle", d.Reason, "of equals the outermost that speaks for itself")
 }
 
+// Whoever is of the chain's strict opinion is heard after it, in its own words; who only passes it on says nothing new.
+func TestJudgeKeepsReasonsOfTheSameVerdict(t *testing.T) {
+	judge := func(v permission.Verdict, mount func(p *pipeline.Pipeline)) permission.Decision {
+		p := quiet()
+		mount(p)
+		return p.Judge(t.Context(), call{Name: "t"}, chain(permission.Decision{Verdict: v, DecidedBy: permission.ByAskRule, Reason: "chain"}), nil)
+	}
+	passes := func(ctx context.Context, _ call, next ask) (pipeline.Answer, error) { return next(ctx), nil }
+	d := judge(permission.Ask, func(p *pipeline.Pipeline) {
+		pre(t, p, "outermost", passes)
+		pre(t, p, "outer", func(ctx context.Context, _ call, next ask) (pipeline.Answer, error) {
+			next(ctx)
+			return pipeline.Ask("costs money"), nil
+		})
+		pre(t, p, "middle", passes)
+		pre(t, p, "allows", func(ctx context.Context, _ call, next ask) (pipeline.Answer, error) {
+			next(ctx)
+			return pipeline.Allow(), nil
+		})
+		pre(t, p, "inner", func(ctx context.Context, _ call, next ask) (pipeline.Answer, error) {
+			next(ctx)
+			return pipeline.Ask("is public"), nil
+		})
+		pre(t, p, "innermost", passes)
+	})
+	assert.Equal(t, `chain; plugin "outer": costs money; plugin "inner": is public`, d.Reason)
+	assert.Equal(t, permission.ByAskRule, d.DecidedBy)
+
+	d = judge(permission.Deny, func(p *pipeline.Pipeline) {
+		pre(t, p, "l", func(context.Context, call, ask) (pipeline.Answer, error) { panic("x") })
+		answers(t, p, "silent", pipeline.Answer{})
+	})
+	assert.Equal(t, `chain; pre-execute listener of plugin "l" failed: panic: x`, d.Reason)
+
+	d = judge(permission.Deny, func(p *pipeline.Pipeline) {
+		pre(t, p, "twice", func(ctx context.Context, _ call, next ask) (pipeline.Answer, error) {
+			next(ctx)
+			return next(ctx), nil
+		})
+		answers(t, p, "inner", pipeline.Deny("no"))
+	})
+	assert.Equal(t, `chain; pre-execute listener of plugin "twice" failed: next was called twice`, d.Reason,
+		"what a frame that breaks the rule of next has heard is not told")
+}
+
+// Failed tells a layer that could not judge from one that was against the call.
+func TestJudgeTellsFailureFromOpinion(t *testing.T) {
+	for name, c := range map[string]struct {
+		mount  func(*pipeline.Pipeline)
+		by     string
+		failed bool
+	}{
+		"listener denies": {func(p *pipeline.Pipeline) { answers(t, p, "l", pipeline.Deny("no")) }, "l", false},
+		"listener panics": {func(p *pipeline.Pipeline) {
+			pre(t, p, "l", func(context.Context, call, ask) (pipeline.Answer, error) { panic("x") })
+		}, "l", true},
+		"listener calls next twice": {func(p *pipeline.Pipeline) {
+			pre(t, p, "l", func(ctx context.Context, _ call, next ask) (pipeline.Answer, error) { next(ctx); return next(ctx), nil })
+		}, "l", true},
+		"guard denies": {func(p *pipeline.Pipeline) { guard(t, p, "g", refuses("no")) }, "g", false},
+		"guard panics": {func(p *pipeline.Pipeline) { guard(t, p, "g", func(context.Context, call) error { panic("x") }) }, "g", true},
+		"guard exits": {func(p *pipeline.Pipeline) {
+			guard(t, p, "g", func(context.Context, call) error { runtime.Goexit(); return nil })
+		}, "g", true},
+		"guard that says it was cancelled": {func(p *pipeline.Pipeline) {
+			guard(t, p, "g", func(context.Context, call) error { return context.Canceled })
+		}, "g", false},
+	} {
+		p := quiet()
+		c.mount(p)
+		d := p.Judge(t.Context(), call{Name: "t"}, nil, nil)
+		assert.Equal(t, permission.Deny, d.Verdict, name)
+		assert.Equal(t, c.by, d.By, name)
+		assert.Equal(t, c.failed, d.Failed, name)
+		assert.Equal(t, c.by, pipeline.Refusal(d).Failure.By, name)
+	}
+	p := quiet()
+	ctx, cancel := context.WithCancel(t.Context())
+	guard(t, p, "g", func(context.Context, call) error { cancel(); return ctx.Err() })
+	assert.True(t, p.Judge(ctx, call{Name: "t"}, nil, nil).Failed, "it was cut short")
+	d := quiet().Judge(t.Context(), call{}, func(context.Context) permission.Decision { panic("x") }, nil)
+	assert.True(t, d.Failed)
+}
+
 func TestJudgeNilContextToNext(t *testing.T) {
 	p := quiet()
 	pre(t, p, "outer", func(_ context.Context, _ call, next ask) (pipeline.Answer, error) {
@@ -251,7 +343,7 @@ func TestGuardsRunBeforeAsking(t *testing.T) {
 	guard(t, p, "g", refuses("never"))
 	d := p.Judge(t.Context(), call{Name: "t"}, chain(permission.Decision{
 		Verdict: permission.Ask, DecidedBy: permission.ByAskRule, Rule: &permission.Rule{Tool: permission.One("t")}}), nil)
-	assert.Equal(t, permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByGuard, Reason: "never"}, d)
+	assert.Equal(t, permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByGuard, By: "g", Reason: "never"}, d)
 }
 
 func TestDefaultDecision(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 
 var guardName = regexp.MustCompile(`\A[a-zA-Z0-9_.-]{1,64}\z`)
 
+const mostPluginName = 200
+
 // ClosedError reports a registration on a scope, or a mount on a pipeline, whose closing has begun.
 type ClosedError struct {
 	// Plugin is the name of the plugin that came too late.
@@ -31,7 +33,8 @@ type Scope struct {
 
 // Mount lets the plugin register on a new Scope. What it registers becomes visible to calls at once, when
 // its Mount has returned without an error; otherwise, also after a panic, everything is rolled back and the
-// error, which wraps the plugin's own, returned. A plugin without a name is a ConfigError.
+// error, which wraps the plugin's own, returned. A plugin without a name, or
+// with one of more than 200 bytes, is a ConfigError: histories hold it.
 func (p *Pipeline) Mount(plugin Plugin) (*Scope, error) {
 	if plugin == nil {
 		return nil, fault.Configf("plugin", "is nil")
@@ -40,8 +43,11 @@ func (p *Pipeline) Mount(plugin Plugin) (*Scope, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mount plugin: its name: %w", err)
 	}
-	if name == "" {
+	switch {
+	case name == "":
 		return nil, fault.Configf("plugin", "has no name")
+	case len(name) > mostPluginName:
+		return nil, fault.Configf("plugin", "has a name of %d bytes, more than %d", len(name), mostPluginName)
 	}
 	s := &Scope{pipeline: p, plugin: name}
 	p.mu.Lock()

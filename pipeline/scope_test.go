@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -124,6 +125,7 @@ func TestMountRefuses(t *testing.T) {
 	p := quiet()
 	for name, plugin := range map[string]pipeline.Plugin{
 		"nil": nil, "without a name": pipeline.PluginFunc("", func(*pipeline.Scope) error { return nil }),
+		"with an endless name": pipeline.PluginFunc(strings.Repeat("x", 201), func(*pipeline.Scope) error { return nil }),
 	} {
 		_, err := p.Mount(plugin)
 		assert.True(t, fault.IsConfig(err), name)

@@ -165,7 +165,11 @@ func refusal(d permission.Decision) tool.Result {
 	if d.Reason != "" {
 		msg += ": " + d.Reason
 	}
-	return tool.Deny(reasonOf(d.DecidedBy), string(d.DecidedBy), msg)
+	by := string(d.DecidedBy)
+	if d.By != "" {
+		by = d.By
+	}
+	return tool.Deny(reasonOf(d.DecidedBy), by, msg)
 }
 
 func reasonOf(by permission.Decider) tool.Reason {
