@@ -119,21 +119,6 @@ turns:
   - say: done
 `
 
-// Two equal calls are two questions; allowing the second runs only the second.
-func TestEqualCallsAreAskedOneByOne(t *testing.T) {
-	w := newWorld(t)
-	w.work(askingWith(twoAsks))
-	w.start(protocol.AgentInput{})
-	q := w.pending(2)
-	require.Equal(t, q[0].Key+".2", q[1].Key)
-	w.answer(q[1].Key, approval.Allow)
-	w.pending(1)
-	w.answer(q[0].Key, approval.Deny)
-	res := w.result()
-	require.Equal(t, []string{"DENIED/person", "OK"}, w.codes(res))
-	require.Equal(t, []string{"run a"}, w.ran())
-}
-
 func TestAnAnswerGivenTwiceChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.work(askingWith(twoAsks))
