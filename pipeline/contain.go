@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/assent-dev/assent/fault"
 )
 
 // panicError is a panic of foreign code, turned into an error.
 type panicError struct {
-	text  string
+	text string
+	// kind tells what was thrown without the words of a plugin or a tool.
+	kind  string
 	stack []byte
 }
 
@@ -17,6 +21,18 @@ func (e *panicError) Error() string { return "panic: " + e.text }
 
 // errExited reports foreign code that ended its goroutine instead of returning.
 var errExited = errors.New("ended without an answer")
+
+// untold is err without its text, which may hold a secret: its type, and the stack of a panic.
+func untold(err error) error {
+	p, ok := err.(*panicError)
+	switch {
+	case err == errExited:
+		return err
+	case ok:
+		return &panicError{text: p.kind, kind: p.kind, stack: p.stack}
+	}
+	return fmt.Errorf("an error of type %T", err)
+}
 
 // crashed reports whether err is what contain made of code that did not return.
 func crashed(err error) bool {
@@ -34,7 +50,7 @@ func contain[T any](f func() (T, error)) (out T, err error) {
 		err = errExited
 		defer func() {
 			if v := recover(); v != nil {
-				out, err = zero, &panicError{text: fmt.Sprint(v), stack: debug.Stack()}
+				out, err = zero, &panicError{text: fmt.Sprint(v), kind: fault.PanicKind(v), stack: debug.Stack()}
 			}
 		}()
 		out, err = f()

@@ -21,11 +21,16 @@ func (x *execution) stage4(posts []*entry, result tool.Result) tool.Result {
 	if e := broken.Load(); e != nil {
 		answer = withheld(e.owner)
 	}
+	if answer.kind == postReplace {
+		made, ok := replaced(result, answer)
+		if ok {
+			return made
+		}
+		answer = PostAnswer{kind: postBlock, owner: answer.owner, feedback: "result withheld: its replacement is for another kind of result"}
+	}
 	switch {
 	case answer.kind == postAccept:
 		return result
-	case answer.kind == postReplace:
-		return replaced(result, answer.value)
 	case answer.stopped && x.ctx.Err() != nil:
 		return aborted(x.ctx, x.started.Load())
 	}
@@ -57,14 +62,15 @@ func (x *execution) postFrame(ctx context.Context, posts []*entry, result tool.R
 	answer, err := contain(func() (PostAnswer, error) { return e.post(ctx, x.call.Clone(), cloneResult(result), next) })
 	violation := g.shut()
 	if err != nil {
-		x.pipeline.logFailure(&x.call, "post-execute listener failed", e.owner, err)
+		// Its text may quote what the listener was there to hide.
+		x.pipeline.logFailure(&x.call, "post-execute listener failed", e.owner, untold(err))
 	}
 	if err != nil || violation != nil || answer.kind == postNothing {
 		answer = withheld(e.owner)
 		answer.stopped = stopped(x.ctx, err)
 		return answer
 	}
-	if answer.kind == postBlock && answer.owner == "" {
+	if answer.kind != postAccept && answer.owner == "" {
 		answer.owner = e.owner
 	}
 	g.mu.Lock()
@@ -89,18 +95,40 @@ func withheld(owner string) PostAnswer {
 	return a
 }
 
-func replaced(r tool.Result, value json.RawMessage) tool.Result {
-	if r.Code == tool.OK {
-		r.Value, r.ValueRef = bytes.Clone(value), nil
-		return r
+// replaced is r with what the answer says in place of what it says; false if the answer is about another kind of
+// result.
+func replaced(r tool.Result, a PostAnswer) (tool.Result, bool) {
+	ok := r.Code == tool.OK
+	switch {
+	case a.result != nil && ok != (a.result.Code == tool.OK):
+		return r, false
+	case a.result != nil && ok:
+		made := cloneResult(*a.result)
+		r.Value, r.ValueRef, r.Preview = made.Value, made.ValueRef, made.Preview
+		if len(r.Value) == 0 && r.ValueRef == nil {
+			r.Value = json.RawMessage("null")
+		}
+		return r, true
+	case ok:
+		r.Value, r.ValueRef, r.Preview = bytes.Clone(a.value), nil, ""
+		return r, true
 	}
 	f := *r.Failure
+	if a.result != nil {
+		said := tool.Failure{}
+		if made := cloneResult(*a.result); made.Failure != nil {
+			said = *made.Failure
+		}
+		f.Message, f.By, f.Issues, f.Data = orElse(said.Message, "the call ended with "+string(r.Code)), said.By, said.Issues, said.Data
+		r.Failure, r.Preview = &f, a.result.Preview
+		return r, true
+	}
 	f.Issues, f.Data = nil, nil
 	var s string
-	if err := json.Unmarshal(value, &s); err != nil || string(value) == "null" {
-		s = string(value)
+	if err := json.Unmarshal(a.value, &s); err != nil || string(a.value) == "null" {
+		s = string(a.value)
 	}
 	f.Message = s
-	r.Failure = &f
-	return r
+	r.Failure, r.Preview = &f, ""
+	return r, true
 }

@@ -145,6 +145,7 @@ func (x *execution) settle(r tool.Result) tool.Result {
 		if r.Failure.Started && f.Message != "" {
 			r.Failure.Message += ": " + f.Message
 		}
+		r.Failure.Issues, r.Failure.Data = f.Issues, f.Data
 		return r
 	case cancelled && r.Code == tool.Aborted:
 		f.Started = x.started.Load()

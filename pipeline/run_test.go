@@ -1,9 +1,12 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,6 +175,7 @@ func TestPostAnswers(t *testing.T) {
 	ok := tool.Result{Code: tool.OK, Value: json.RawMessage(`"secret"`)}
 	withheld := tool.Result{Code: tool.Blocked, Failure: &tool.Failure{By: "post",
 		Message: `result withheld: a post-execute listener of plugin "post" failed`}}
+	otherKind := tool.Result{Code: tool.Blocked, Failure: &tool.Failure{By: "post", Message: "result withheld: its replacement is for another kind of result"}}
 	for _, c := range []struct {
 		name string
 		post pipeline.Post
@@ -187,6 +191,21 @@ func TestPostAnswers(t *testing.T) {
 			tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "null", Retry: true}}},
 		{"a replacement that is not JSON", posts(pipeline.Replace(func() {})), ok,
 			tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: "result withheld: its replacement is not JSON", By: "post"}}},
+		{"replace a value by a result", posts(pipeline.ReplaceResult(tool.Result{Code: tool.OK, Value: json.RawMessage(`"x"`), Preview: "p"})), ok,
+			tool.Result{Code: tool.OK, Value: json.RawMessage(`"x"`), Preview: "p"}},
+		{"replace what a failure says", posts(pipeline.ReplaceResult(tool.Result{Code: tool.Denied, Failure: &tool.Failure{Message: "m", By: "b",
+			Reason: tool.ByPerson, Started: true, Issues: []tool.Issue{{Message: "i"}}, Data: json.RawMessage(`{"d":1}`)}})), secret,
+			tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "m", By: "b", Retry: true, Issues: []tool.Issue{{Message: "i"}}, Data: json.RawMessage(`{"d":1}`)}}},
+		{"replace a failure by silence", posts(pipeline.ReplaceResult(tool.Result{Code: tool.ToolError})), secret,
+			tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "the call ended with TOOL_ERROR", Retry: true}}},
+		{"replace a failure by a success", posts(pipeline.ReplaceResult(ok)), secret, otherKind},
+		{"replace a success by a failure", posts(pipeline.ReplaceResult(secret)), ok, otherKind},
+		{"a result whose value is not JSON", posts(pipeline.ReplaceResult(tool.Result{Code: tool.OK, Value: json.RawMessage(`{`)})), ok,
+			tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: "result withheld: its replacement is not JSON", By: "post"}}},
+		{"a result whose data is not JSON", posts(pipeline.ReplaceResult(tool.Result{Failure: &tool.Failure{Data: json.RawMessage(`{`)}})), secret,
+			tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: "result withheld: its replacement is not JSON", By: "post"}}},
+		{"replace a value that has a preview", posts(pipeline.Replace("x")), tool.Result{Code: tool.OK, Value: ok.Value, Preview: "secret"},
+			tool.Result{Code: tool.OK, Value: json.RawMessage(`"x"`)}},
 		{"block in silence", posts(pipeline.Block("")), ok, tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: `blocked by plugin "post"`, By: "post"}}},
 		{"nothing", posts(pipeline.PostAnswer{}), ok, withheld},
 		{"a panic that quotes", func(context.Context, call, tool.Result, more) (pipeline.PostAnswer, error) { panic("secret") }, ok, withheld},
@@ -228,6 +247,75 @@ func TestPostOuterBuildsOnInner(t *testing.T) {
 	r := p.Run(t.Context(), call{Name: "t"}, nil, value(`"secret"`))
 	assert.Equal(t, tool.Blocked, r.Code)
 	assert.Equal(t, &tool.Failure{Message: "no", By: "block"}, r.Failure)
+}
+
+// A listener sees the whole result that the inner ones have made, and what it gets is its own copy.
+func TestPostAppliesInnerAnswers(t *testing.T) {
+	in := tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "m", Data: json.RawMessage(`[1]`)}}
+	var made []tool.Result
+	p := quiet()
+	post(t, p, "outer", func(ctx context.Context, _ call, r tool.Result, next more) (pipeline.PostAnswer, error) {
+		inner := next(ctx)
+		got, ok := inner.Apply(r)
+		if made = append(made, got); !ok {
+			return inner, nil
+		}
+		assert.Equal(t, in, r)
+		got.Failure.Message += "!"
+		if len(got.Failure.Data) > 0 {
+			got.Failure.Data[1] = '7'
+		}
+		return pipeline.ReplaceResult(got), nil
+	})
+	r := p.Run(t.Context(), call{Name: "t"}, nil, func(context.Context) tool.Result { return in })
+	assert.Equal(t, &tool.Failure{Message: "m!", Data: json.RawMessage(`[7]`)}, r.Failure)
+	inner := post(t, p, "inner", posts(pipeline.Replace("n")))
+	r = p.Run(t.Context(), call{Name: "t"}, nil, func(context.Context) tool.Result { return in })
+	assert.Equal(t, "n!", r.Failure.Message)
+	inner.Close()
+	post(t, p, "block", posts(pipeline.Block("no")))
+	assert.Equal(t, tool.Blocked, p.Run(t.Context(), call{Name: "t"}, nil, func(context.Context) tool.Result { return in }).Code)
+	assert.Equal(t, tool.Result{}, made[2])
+	for want, a := range map[string]pipeline.PostAnswer{`"m"`: pipeline.ReplaceResult(in), `""`: pipeline.ReplaceResult(tool.Result{}),
+		`1`: pipeline.ReplaceResult(tool.Result{Code: tool.OK, Value: json.RawMessage(`1`)})} {
+		v, is := a.Replacement()
+		assert.True(t, is)
+		assert.Equal(t, want, string(v))
+	}
+}
+
+// What a listener of results panics with may be what it was there to hide, so the log has its type and its stack alone.
+func TestPostFailuresAreLoggedWithoutTheirText(t *testing.T) {
+	for want, fn := range map[string]pipeline.Post{
+		`error="panic: a value of type string"`: func(context.Context, call, tool.Result, more) (pipeline.PostAnswer, error) { panic("secret") },
+		`error="an error of type *errors.errorString"`: func(context.Context, call, tool.Result, more) (pipeline.PostAnswer, error) {
+			return pipeline.PostAnswer{}, errors.New("secret")
+		},
+		`error="ended without an answer"`: func(context.Context, call, tool.Result, more) (pipeline.PostAnswer, error) {
+			runtime.Goexit()
+			return pipeline.PostAnswer{}, nil
+		},
+	} {
+		var out bytes.Buffer
+		p := pipeline.New(pipeline.Config{Log: slog.New(slog.NewTextHandler(&out, nil))})
+		post(t, p, "post", fn)
+		assert.Equal(t, tool.Blocked, p.Run(t.Context(), call{Name: "t"}, nil, value(`"secret"`)).Code)
+		assert.Contains(t, out.String(), want)
+		assert.NotContains(t, out.String(), "secret")
+	}
+}
+
+// A cancelled call keeps what its tool said beside the message, for the listeners of stage 4 and whoever comes after.
+func TestAbortedKeepsItsData(t *testing.T) {
+	p := quiet()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := p.Run(ctx, call{Name: "t"}, nil, func(context.Context) tool.Result {
+		cancel()
+		return tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "m", Data: json.RawMessage(`1`), Issues: []tool.Issue{{Message: "i"}}}}
+	})
+	assert.Equal(t, tool.Aborted, r.Code)
+	assert.Equal(t, `1`, string(r.Failure.Data))
+	assert.Len(t, r.Failure.Issues, 1)
 }
 
 func TestPostNextStillRunning(t *testing.T) {

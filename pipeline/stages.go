@@ -66,10 +66,12 @@ const (
 // PostAnswer is what stage 4 says about a result. Only Accept, Replace and Block make one; the zero value
 // is no answer and withholds the result.
 type PostAnswer struct {
-	kind     postKind
-	value    json.RawMessage
+	kind  postKind
+	value json.RawMessage
+	// result is what ReplaceResult was given; then value is unused.
+	result   *tool.Result
 	feedback string
-	// The waterfall fills in which plugin blocked, and whether it did because the call was cancelled.
+	// The waterfall fills in which plugin replaced or blocked, and whether it did because the call was cancelled.
 	owner   string
 	stopped bool
 }
@@ -78,8 +80,8 @@ type PostAnswer struct {
 func Accept() PostAnswer { return PostAnswer{kind: postAccept} }
 
 // Replace puts value, encoded as JSON, in place of the result's value. The replacement of a failed result
-// is its message, and its issues and data are dropped; it stays failed, with the same code. An inner Block
-// stays a Block. A value that cannot be encoded blocks.
+// is its message, and its issues and data are dropped, for which there is ReplaceResult; it stays failed, with the
+// same code. An inner Block stays a Block. A value that cannot be encoded blocks.
 func Replace(value any) PostAnswer {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -92,12 +94,48 @@ func Replace(value any) PostAnswer {
 	return PostAnswer{kind: postReplace, value: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}
 }
 
+// ReplaceResult puts what r says in place of what the result says: the value and preview of one that is OK, else
+// message, by, issues and data. What it is stays: its code, reason and whether it started. So r is best made of
+// the result by changing texts. An inner Block stays a Block. An r that is OK where the result is not, or the
+// other way round, or whose value or data is not JSON, blocks.
+func ReplaceResult(r tool.Result) PostAnswer {
+	if badValue(r) || r.Failure != nil && len(r.Failure.Data) > 0 && !json.Valid(r.Failure.Data) {
+		return Block("result withheld: its replacement is not JSON")
+	}
+	r = cloneResult(r)
+	return PostAnswer{kind: postReplace, result: &r}
+}
+
 // Block drops the result and hands the model feedback instead.
 func Block(feedback string) PostAnswer { return PostAnswer{kind: postBlock, feedback: feedback} }
 
-// Replacement returns the value that replaces the result, if one does.
+// Replacement returns the value that replaces the result, if one does: of a failed result that ReplaceResult
+// replaced, its message.
 func (a PostAnswer) Replacement() (json.RawMessage, bool) {
-	return bytes.Clone(a.value), a.kind == postReplace
+	if a.kind != postReplace || a.result == nil {
+		return bytes.Clone(a.value), a.kind == postReplace
+	}
+	if a.result.Code == tool.OK {
+		return bytes.Clone(a.result.Value), true
+	}
+	message := ""
+	if a.result.Failure != nil {
+		message = a.result.Failure.Message
+	}
+	text, _ := json.Marshal(message)
+	return text, true
+}
+
+// Apply returns what the answer makes of the result that its listener was given. It is false if nothing of that
+// is left: the result is blocked, or this is no answer.
+func (a PostAnswer) Apply(result tool.Result) (tool.Result, bool) {
+	switch a.kind {
+	case postAccept:
+		return cloneResult(result), true
+	case postReplace:
+		return replaced(cloneResult(result), a)
+	}
+	return tool.Result{}, false
 }
 
 // Blocked returns the feedback, if the result is blocked.

@@ -1,8 +1,8 @@
 package plugins
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/assent-dev/assent/pipeline"
@@ -18,9 +18,9 @@ const (
 // failures. Stage 4 runs where the tool ran, so a secret never reaches history, the model or an observer. What cannot
 // be searched is BLOCKED.
 //
-// It sees what listeners mounted after it made of a result, and has the last word over them; mount it first. Failures are
-// redacted in stage 3 already, where their data can be kept. What a tool logs by itself, a panic among it, never passes here:
-// give the engine a logger with Redactor.Handler. Arguments are not results: they are in history before a tool runs.
+// It sees what listeners mounted after it made of a result, and has the last word over them; mount it first. What a
+// tool logs by itself, or puts into its heartbeats, never passes here: give the engine a logger with Redactor.Handler.
+// Arguments are not results: they are in history before a tool runs.
 func Redact(config RedactConfig) (pipeline.Plugin, error) {
 	r, err := NewRedactor(config)
 	if err != nil {
@@ -31,50 +31,12 @@ func Redact(config RedactConfig) (pipeline.Plugin, error) {
 
 // Plugin returns Redact with this Redactor.
 func (r *Redactor) Plugin() pipeline.Plugin {
-	return pipeline.PluginFunc("redact", func(s *pipeline.Scope) error {
-		if err := s.Wrap(r.wrap); err != nil {
-			return err
-		}
-		return s.Post(r.post)
-	})
-}
-
-// wrap redacts failures, and the preview that stage 4 cannot replace.
-func (r *Redactor) wrap(ctx context.Context, _ pipeline.Call, next func(context.Context) tool.Result) (tool.Result, error) {
-	return r.searched(next(ctx)), nil
-}
-
-// searched returns the result without the secrets of its preview and its failure. A panic, whose text may be a secret, is
-// not passed on.
-func (r *Redactor) searched(result tool.Result) (out tool.Result) {
-	defer func() {
-		if recover() != nil {
-			out = tool.Fail(tool.Blocked, withheldUnsearched)
-		}
-	}()
-	result.Preview = r.Text(result.Preview)
-	if result.Failure == nil {
-		return result
-	}
-	f := *result.Failure
-	f.Message, f.By = r.Text(f.Message), r.Text(f.By)
-	f.Issues = slices.Clone(f.Issues)
-	for n, i := range f.Issues {
-		f.Issues[n] = tool.Issue{Pointer: r.Text(i.Pointer), Message: r.Text(i.Message)}
-	}
-	if len(f.Data) > 0 {
-		data, err := r.JSON(f.Data)
-		if err != nil {
-			data = json.RawMessage("null")
-		}
-		f.Data = data
-	}
-	result.Failure = &f
-	return result
+	return pipeline.PluginFunc("redact", func(s *pipeline.Scope) error { return s.Post(r.post) })
 }
 
 func (r *Redactor) post(ctx context.Context, _ pipeline.Call, result tool.Result, next func(context.Context) pipeline.PostAnswer) (answer pipeline.PostAnswer, err error) {
 	defer func() {
+		// The text of a panic may be what it was about to hide.
 		if recover() != nil {
 			answer, err = pipeline.Block(withheldUnsearched), nil
 		}
@@ -86,47 +48,58 @@ func (r *Redactor) post(ctx context.Context, _ pipeline.Call, result tool.Result
 		}
 		return inner, nil
 	}
-	if value, replaced := inner.Replacement(); replaced {
-		return r.replaced(inner, value), nil
-	}
-	if !result.IsOK() {
-		return r.failed(inner, result), nil
-	}
-	if result.ValueRef != nil {
+	made, ok := inner.Apply(result)
+	switch {
+	case !ok:
+		return pipeline.Block(withheldUnsearched), nil
+	case made.ValueRef != nil:
 		return pipeline.Block(withheldStored), nil
 	}
-	if r.Text(result.Preview) != result.Preview {
-		// No replacement reaches it.
-		return pipeline.Block(withheldUnsearched), nil
-	}
-	return r.replaced(inner, result.Value), nil
-}
-
-// replaced keeps inner when value has no secret.
-func (r *Redactor) replaced(inner pipeline.PostAnswer, value json.RawMessage) pipeline.PostAnswer {
-	clean, err := r.JSON(value)
+	clean, err := r.result(made)
 	switch {
 	case err != nil:
-		return pipeline.Block(withheldUnsearched)
-	case string(clean) == string(value):
-		return inner
+		return pipeline.Block(withheldUnsearched), nil
+	case same(clean, made):
+		return inner, nil
 	}
-	return pipeline.Replace(clean)
+	return pipeline.ReplaceResult(clean), nil
 }
 
-// failed is for what stage 3 has not redacted: failures that wrappers outside made, or that came from elsewhere.
-func (r *Redactor) failed(inner pipeline.PostAnswer, result tool.Result) pipeline.PostAnswer {
-	clean := r.searched(result)
-	if clean.Code == tool.Blocked && result.Code != tool.Blocked {
-		return pipeline.Block(withheldUnsearched)
+// result returns a result without the secrets in it. An error says that it cannot be searched.
+func (r *Redactor) result(result tool.Result) (tool.Result, error) {
+	result.Preview = r.Text(result.Preview)
+	if len(result.Value) > 0 {
+		value, err := r.JSON(result.Value)
+		if err != nil {
+			return result, err
+		}
+		result.Value = value
 	}
-	f, c := result.Failure, clean.Failure
-	same := f.Message == c.Message && string(f.Data) == string(c.Data) && slices.Equal(f.Issues, c.Issues)
-	switch {
-	case f.By != c.By:
-		return pipeline.Block(withheldUnsearched)
-	case same:
-		return inner
+	if result.Failure == nil {
+		return result, nil
 	}
-	return pipeline.Replace(c.Message)
+	f := *result.Failure
+	f.Message, f.By = r.Text(f.Message), r.Text(f.By)
+	f.Issues = slices.Clone(f.Issues)
+	for n, i := range f.Issues {
+		f.Issues[n] = tool.Issue{Pointer: r.Text(i.Pointer), Message: r.Text(i.Message)}
+	}
+	if len(f.Data) > 0 {
+		data, err := r.JSON(f.Data)
+		if err != nil {
+			data = nil
+		}
+		f.Data = data
+	}
+	result.Failure = &f
+	return result, nil
+}
+
+// same reports whether a redaction left everything as it was.
+func same(a, b tool.Result) bool {
+	if a.Preview != b.Preview || !bytes.Equal(a.Value, b.Value) || a.Failure == nil || b.Failure == nil {
+		return a.Preview == b.Preview && bytes.Equal(a.Value, b.Value) && a.Failure == b.Failure
+	}
+	f, g := a.Failure, b.Failure
+	return f.Message == g.Message && f.By == g.By && bytes.Equal(f.Data, g.Data) && slices.Equal(f.Issues, g.Issues)
 }

@@ -154,17 +154,18 @@ func TestRedactAmongOthers(t *testing.T) {
 			r := tool.Fail(tool.ToolError, leak)
 			r.Failure.Data, r.Failure.Issues = json.RawMessage(`{"password":"`+secret+`"}`), []tool.Issue{{Message: leak}}
 			return r
-		}), redact, ok}, tool.Fail(tool.ToolError, "password=[redacted:password]")},
+		}), redact, ok}, tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "password=[redacted:password]",
+			Data: json.RawMessage(`{"password":"[redacted:password]"}`), Issues: []tool.Issue{{Message: "password=[redacted:password]"}}}}},
 		"an outer wrapper's data": {[]pipeline.Plugin{wrapping(func(tool.Result) tool.Result {
 			r := tool.Fail(tool.ToolError, "m")
 			r.Failure.Data = json.RawMessage(`{"password":"` + secret + `"}`)
 			return r
-		}), redact, ok}, tool.Fail(tool.ToolError, "m")},
+		}), redact, ok}, tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "m", Data: json.RawMessage(`{"password":"[redacted:password]"}`)}}},
 		"an outer wrapper's name": {[]pipeline.Plugin{wrapping(func(tool.Result) tool.Result { return tool.Deny(tool.ByRule, leak, "m") }), redact, ok},
-			tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: "result withheld: it could not be searched for secrets", By: "redact"}}},
+			tool.Deny(tool.ByRule, "password=[redacted:password]", "m")},
 		"an outer wrapper's preview": {[]pipeline.Plugin{wrapping(func(tool.Result) tool.Result {
 			return tool.Result{Code: tool.OK, Value: json.RawMessage(`1`), Preview: leak}
-		}), redact, ok}, tool.Result{Code: tool.Blocked, Failure: &tool.Failure{Message: "result withheld: it could not be searched for secrets", By: "redact"}}},
+		}), redact, ok}, tool.Result{Code: tool.OK, Value: json.RawMessage(`1`), Preview: "password=[redacted:password]"}},
 		"an inner wrapper's preview": {[]pipeline.Plugin{redact, wrapping(func(tool.Result) tool.Result {
 			return tool.Result{Code: tool.OK, Value: json.RawMessage(`1`), Preview: leak}
 		}), ok}, tool.Result{Code: tool.OK, Value: json.RawMessage(`1`), Preview: "password=[redacted:password]"}},
@@ -212,7 +213,7 @@ func TestRedactReceived(t *testing.T) {
 	got, err := json.Marshal([]tool.Result{p.Receive(t.Context(), pipeline.Call{ID: "1", Name: "t"}, r),
 		p.Receive(t.Context(), pipeline.Call{ID: "2", Name: "t"}, tool.Result{Code: tool.OK, Value: json.RawMessage(`{"password":"` + secret + `"}`)})})
 	require.NoError(t, err)
-	assert.Equal(t, `[{"code":"TOOL_ERROR","failure":{"message":"password=[redacted:password]"}},{"code":"OK","value":{"password":"[redacted:password]"}}]`, string(got))
+	assert.Equal(t, `[{"code":"TOOL_ERROR","failure":{"message":"password=[redacted:password]","data":{"password":"[redacted:password]"}}},{"code":"OK","value":{"password":"[redacted:password]"}}]`, string(got))
 }
 
 type loud struct{ text string }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/canonjson"
 )
 
@@ -68,8 +69,8 @@ func (d *Def) Invoke(ctx context.Context, call *Context, input json.RawMessage) 
 func (d *Def) execute(ctx context.Context, call *Context, input, canonical json.RawMessage) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			// The stack is for the operator; the model gets the value alone.
-			call.Log.Error("tool panicked", "tool", d.info.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			// The stack is for the operator. The text is for the result alone, which listeners may redact: no log is.
+			call.Log.Error("tool panicked", "tool", d.info.Name, "panic", fault.PanicKind(p), "stack", string(debug.Stack()))
 			value, err = nil, fmt.Errorf("the tool panicked: %v", p)
 		}
 	}()

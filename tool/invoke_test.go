@@ -193,6 +193,8 @@ func TestPanicIsAnErrorWithoutStack(t *testing.T) {
 	got := d.Invoke(t.Context(), &tool.Context{Log: slog.New(slog.NewTextHandler(&log, nil))}, json.RawMessage(`{}`))
 	require.Equal(t, tool.Fail(tool.ToolError, "the tool panicked: index out of range"), got)
 	require.Contains(t, log.String(), "TestPanicIsAnErrorWithoutStack", "the operator sees the stack")
+	require.Contains(t, log.String(), "a value of type *errors.errorString")
+	require.NotContains(t, log.String(), "index out of range", "the text may be a secret, and nobody redacts a log")
 }
 
 func TestCancellation(t *testing.T) {
