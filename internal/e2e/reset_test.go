@@ -37,43 +37,109 @@ func (w *world) finishedTasks() []int64 {
 	return out
 }
 
-// A reset delivers old answers again. Whatever task it goes back to, no tool runs on an answer that was given to
-// another run: either its result is in the kept history, or the question is put again under a new key.
+// A reset delivers old answers again. Whatever task it goes back to, and whatever task of the run after it is gone back to
+// next, no tool runs on an answer that was given to another run: its result is in the kept history, its effect is unknown,
+// or the question is put again under a new key.
 func TestResetToEveryTaskNeverRunsOnAVoidAnswer(t *testing.T) {
-	for _, by := range []string{"signal", "update"} {
-		t.Run(by, func(t *testing.T) {
+	const oneHold = "\nturns:\n  - calls: [{tool: hold, args: {text: a}}]\n  - say: done\n"
+	for name, tc := range map[string]struct {
+		script string
+		// answer ends the question of a key.
+		answer func(w *world, key string)
+		// codes are what the model may be told by a run that does not ask again.
+		codes []string
+		// deep goes back to every task of every run that a reset began; otherwise only to its last.
+		deep bool
+	}{
+		"allowed by signal": {oneAsk, func(w *world, key string) { w.answer(key, approval.Allow) }, []string{"OK"}, true},
+		"allowed by update": {oneAsk, func(w *world, key string) {
+			require.NoError(w.t, w.update(protocol.Resolution{Key: key, Decision: approval.Allow}))
+		}, []string{"OK"}, true},
+		"edited": {oneAsk, func(w *world, key string) {
+			w.send(`{"key":"` + key + `","decision":"allow","input":{"text":"b"}}`)
+		}, []string{"OK"}, false},
+		"denied": {oneAsk, func(w *world, key string) { w.answer(key, approval.Deny) }, []string{"DENIED/person"}, false},
+		"denied by update": {oneAsk, func(w *world, key string) {
+			require.NoError(w.t, w.update(protocol.Resolution{Key: key, Decision: approval.Deny}))
+		}, []string{"DENIED/person"}, false},
+		"expired": {oneAsk, func(w *world, key string) {
+			w.send(`{"key":"` + key + `","decision":"allow","expiresAt":"2001-01-01T00:00:00Z"}`)
+		}, []string{"DENIED/expired"}, false},
+		"revoked": {oneAsk, func(w *world, key string) { w.answer(key, approval.Revoke) }, []string{"DENIED/revoked"}, false},
+		"in flight": {oneHold, func(w *world, key string) {
+			w.answer(key, approval.Allow)
+			require.Eventually(w.t, func() bool { return len(w.ran()) == 1 }, patience, tick)
+			// A signal makes a workflow task while the tool runs.
+			w.send(`{"key":"none","decision":"allow"}`)
+			require.Eventually(w.t, func() bool { l, err := w.list(); return err == nil && len(l.Ignored) == 1 }, patience, tick)
+			require.NoError(w.t, appendLine(w.effects+".go", "go"))
+		}, []string{"OK", "EFFECT_UNKNOWN"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
-			w.work(askingWith(oneAsk))
+			w.work(askingWith(tc.script))
 			run := w.start(protocol.AgentInput{}).GetRunID()
-			key := w.pending(1)[0].Key
-			if by == "signal" {
-				w.answer(key, approval.Allow)
-			} else {
-				_, err := w.c.UpdateWorkflow(context.Background(), client.UpdateWorkflowOptions{WorkflowID: w.id, UpdateName: protocol.UpdateResolve,
-					Args: []any{protocol.Resolution{Key: key, Decision: approval.Allow}}, WaitForStage: client.WorkflowUpdateStageCompleted})
-				require.NoError(t, err)
+			tc.answer(w, w.pending(1)[0].Key)
+			first := w.result()
+			require.Equal(t, tc.codes[0], w.codes(first)[0])
+			ran := len(w.ran())
+			told := map[string]bool{}
+			// settle looks at a run that a reset has begun.
+			settle := func(run string, events ...int64) (asks bool) {
+				if w.settles(run) {
+					code := w.codes(w.result())[0]
+					require.Contains(t, tc.codes, code, "reset to %d", events)
+					told[code] = true
+				} else {
+					asks = true
+				}
+				require.Len(t, w.ran(), ran, "reset to %d: nothing ran on a void answer", events)
+				return asks
 			}
-			require.Equal(t, protocol.OK, w.result().Status)
-			require.Len(t, w.ran(), 1)
-			asked := 0
+			asked, again := 0, 0
 			for _, event := range w.finishedTasks() {
 				next := w.reset(run, event)
-				if w.settles(next) {
-					require.Len(t, w.ran(), 1+asked, "event %d: the kept history has the result", event)
-					continue
+				asks := settle(next, event)
+				var last bool
+				then := w.finishedTasks()
+				if !tc.deep {
+					then = then[len(then)-1:]
 				}
-				require.Len(t, w.ran(), 1+asked, "event %d: nothing ran on a void answer", event)
-				// Only a fresh answer lets it run.
-				q := w.pending(1)[0]
-				w.answer(q.Key, approval.Allow)
-				asked++
-				require.Equal(t, protocol.OK, w.result().Status, "event %d", event)
-				require.Len(t, w.ran(), 1+asked, "event %d", event)
+				for _, later := range then {
+					if last = settle(w.reset(next, later), event, later); last {
+						again++
+					}
+				}
+				if asks {
+					asked++
+				}
+				if last {
+					// Only a fresh answer lets it run.
+					w.answer(w.pending(1)[0].Key, approval.Allow)
+					require.Equal(t, []string{"OK"}, w.codes(w.result()), "event %d", event)
+					ran++
+					require.Len(t, w.ran(), ran, "event %d", event)
+				}
 			}
 			require.Positive(t, asked)
-			t.Logf("%d times asked again", asked)
+			require.Positive(t, again)
+			require.Len(t, told, len(tc.codes))
+			t.Logf("asked again %d times after a reset and %d times after the reset of a reset", asked, again)
 		})
 	}
+}
+
+// update answers by update and returns what its sender is told.
+func (w *world) update(arg any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	h, err := w.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: w.id, UpdateName: protocol.UpdateResolve,
+		Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err != nil {
+		return err
+	}
+	return h.Get(ctx, nil)
 }
 
 // settles reports whether a run ends by itself; false means that it asks.
