@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/permission"
@@ -36,62 +35,6 @@ turns:
 	require.Equal(t, protocol.OK, res.Status, res.Error)
 	require.Equal(t, []string{"DENIED/person"}, w.codes(res))
 	require.Empty(t, w.ran())
-}
-
-// Every malformed answer that names the pending key denies it; every other one changes nothing and is shown.
-func TestMalformedSignals(t *testing.T) {
-	for name, tc := range map[string]struct {
-		raw    string
-		denies bool
-	}{
-		"empty":                  {``, false},
-		"true":                   {`true`, false},
-		"null":                   {`null`, false},
-		"empty object":           {`{}`, false},
-		"yes":                    {`"yes"`, false},
-		"unknown key":            {`{"key":"run-00000000","decision":"allow"}`, false},
-		"number for a key":       {`{"key":7,"decision":"allow"}`, false},
-		"upper-case key":         {`{"KEY":"%s","decision":"allow"}`, false},
-		"not JSON":               {`{"key":"%s"`, false},
-		"too large":              {`{"key":"%s","decision":"allow","reason":"` + strings.Repeat("x", 64<<10) + `"}`, false},
-		"no decision":            {`{"key":"%s"}`, true},
-		"upper-case decision":    {`{"key":"%s","decision":"ALLOW"}`, true},
-		"decision true":          {`{"key":"%s","decision":true}`, true},
-		"allowed by a number":    {`{"key":"%s","decision":1}`, true},
-		"two decisions":          {`{"key":"%s","decision":"deny","decision":"allow"}`, true},
-		"wrong type of reason":   {`{"key":"%s","decision":"allow","reason":3}`, true},
-		"no time":                {`{"key":"%s","decision":"allow","expiresAt":"soon"}`, true},
-		"string holds an object": {`"{\"key\":\"%s\",\"decision\":\"deny\"}"`, true},
-		"bare deny":              {`"deny"`, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.work(askingWith(oneAsk))
-			w.start(protocol.AgentInput{})
-			key := w.pending(1)[0].Key
-			w.send(strings.ReplaceAll(tc.raw, "%s", key))
-			if !tc.denies {
-				var l approval.List
-				require.Eventually(t, func() bool {
-					var err error
-					l, err = w.list()
-					return err == nil && len(l.Ignored) == 1
-				}, patience, tick)
-				require.Len(t, l.Pending, 1, "the question is still open")
-				require.NotEmpty(t, l.Ignored[0].Why)
-				w.answer(key, approval.Allow)
-			}
-			res := w.result()
-			require.Equal(t, protocol.OK, res.Status, res.Error)
-			if tc.denies {
-				require.Equal(t, []string{"DENIED/person"}, w.codes(res))
-				require.Empty(t, w.ran())
-				return
-			}
-			require.Equal(t, []string{"run a"}, w.ran())
-		})
-	}
 }
 
 func TestFormsThatAllow(t *testing.T) {
@@ -152,35 +95,6 @@ func TestAnAnswerBeforeTheQuestionIsIgnored(t *testing.T) {
 	require.Empty(t, w.ran())
 	w.answer(q[0].Key, approval.Allow)
 	require.Equal(t, protocol.OK, w.result().Status)
-}
-
-func TestUpdatesAreToldAtOnce(t *testing.T) {
-	w := newWorld(t)
-	w.work(askingWith(oneAsk))
-	w.start(protocol.AgentInput{})
-	key := w.pending(1)[0].Key
-	update := func(arg any) error {
-		h, err := w.c.UpdateWorkflow(context.Background(), client.UpdateWorkflowOptions{WorkflowID: w.id,
-			UpdateName: protocol.UpdateResolve, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
-		if err != nil {
-			return err
-		}
-		return h.Get(context.Background(), nil)
-	}
-	before := len(w.history())
-	for name, arg := range map[string]any{
-		"unknown key":  protocol.Resolution{Key: "run-1", Decision: "allow"},
-		"bad decision": map[string]any{"key": key, "decision": "yes"},
-		"no key":       map[string]any{"decision": "allow"},
-		"a word":       "allow",
-		"nothing":      nil,
-	} {
-		require.Error(t, update(arg), name)
-	}
-	require.Len(t, w.history(), before, "a rejected update costs no history")
-	require.NoError(t, update(protocol.Resolution{Key: key, Decision: "allow"}))
-	require.Equal(t, protocol.OK, w.result().Status)
-	require.Equal(t, []string{"run a"}, w.ran())
 }
 
 func TestCancelWhileWaiting(t *testing.T) {
