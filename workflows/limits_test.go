@@ -137,7 +137,7 @@ turns:
   - calls: [{tool: wait, args: {path: a}}, {tool: change, args: {path: b}}]
   - say: out of time
 `})
-	res := b.run(protocol.AgentInput{Limits: &protocol.Limits{WallClock: 10 * time.Millisecond}})
+	res := b.run(protocol.AgentInput{Limits: &protocol.Limits{WallClock: 2 * time.Second}})
 	require.Equal(t, protocol.LimitHit, res.Status)
 	require.Equal(t, []string{"ABORTED", "DENIED/cancelled"}, b.codes(res))
 	require.Empty(t, b.ran)

@@ -56,8 +56,7 @@ func (w *world) followed() (out []approval.Closed) {
 // closedAlike holds the ends of questions in history against those that the run tells.
 func (w *world) closedAlike(how approval.How) {
 	w.t.Helper()
-	l, err := w.list()
-	require.NoError(w.t, err)
+	l := w.lists()
 	require.Len(w.t, l.Closed, 1)
 	require.Equal(w.t, how, l.Closed[0].How)
 	closed := w.followed()
@@ -69,13 +68,13 @@ func (w *world) closedAlike(how approval.How) {
 // An admission that is lost with its worker, or cut short because the worker stops, is made by the next one. A second
 // answer meanwhile changes nothing.
 func TestAnAdmissionThatIsLostIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*process, testing.TB){"killed": (*process).kill, "stopped": (*process).term} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			s, p := w.admitting()
-			l, err := w.list()
-			require.NoError(t, err)
+			l := w.lists()
 			require.Empty(t, l.Pending)
 			w.send(`{"decision":"deny"}`)
 			stop(p, t)
@@ -84,8 +83,7 @@ func TestAnAdmissionThatIsLostIsMadeAgain(t *testing.T) {
 			res := w.result()
 			require.Equal(t, []string{"OK"}, w.codes(res))
 			require.Len(t, w.ran(), 1)
-			l, err = w.list()
-			require.NoError(t, err)
+			l = w.lists()
 			require.Len(t, l.Ignored, 1)
 			w.closedAlike(approval.Allowed)
 			w.sound()
@@ -95,6 +93,7 @@ func TestAnAdmissionThatIsLostIsMadeAgain(t *testing.T) {
 
 // A run that is cancelled while an answer is admitted closes the question as cancelled, whatever the hook says later.
 func TestACancelDuringASlowAdmission(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.admitting()
 	require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, ""))
@@ -111,10 +110,10 @@ func TestACancelDuringASlowAdmission(t *testing.T) {
 
 // A run that is reset while an answer is admitted asks again under another key.
 func TestAResetDuringASlowAdmission(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.admitting()
-	l, err := w.list()
-	require.NoError(t, err)
+	l := w.lists()
 	require.Empty(t, l.Pending)
 	run := w.c.GetWorkflow(context.Background(), w.id, "").GetRunID()
 	tasks := w.finishedTasks()

@@ -86,6 +86,7 @@ func (w *world) sound() {
 
 // A question is open while later calls of its turn are still being judged; an answer that comes then is not lost.
 func TestAnAnswerWhileALaterCallIsJudged(t *testing.T) {
+	t.Parallel()
 	for _, choice := range []approval.Choice{approval.Allow, approval.Deny} {
 		t.Run(string(choice), func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +163,6 @@ func TestNothingAModelSendsFailsATask(t *testing.T) {
 
 // The decisions of one turn are recorded in one workflow task: all of them together fit, however much each explains.
 func TestManyDecisionsWithLongExplanations(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	command := strings.Repeat("ls "+strings.Repeat("a", 80)+"; ", 255)
 	var calls []model.ToolCall

@@ -17,6 +17,7 @@ turns:
 `
 
 func TestAgentAsksAndGoesOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(setup{Script: oneAsk, Preset: permission.Standard, Keys: true})
 	w.start(protocol.AgentInput{})

@@ -22,6 +22,7 @@ func askingWith(script string) setup {
 }
 
 func TestDenyReachesTheModelWithItsReason(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(askingWith(`
 turns:
@@ -38,6 +39,7 @@ turns:
 }
 
 func TestFormsThatAllow(t *testing.T) {
+	t.Parallel()
 	for name, raw := range map[string]string{
 		"object":                 `{"key":"%s","decision":"allow"}`,
 		"string holds an object": `"{\"key\":\"%s\",\"decision\":\"allow\"}"`,
@@ -63,6 +65,7 @@ turns:
 `
 
 func TestAnAnswerGivenTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(askingWith(twoAsks))
 	w.start(protocol.AgentInput{})
@@ -81,6 +84,7 @@ func TestAnAnswerGivenTwiceChangesNothing(t *testing.T) {
 
 // An answer that was sent before the question cannot have been about it.
 func TestAnAnswerBeforeTheQuestionIsIgnored(t *testing.T) {
+	t.Parallel()
 	key, err := approval.ContentKey("run", []byte(`{"text":"a"}`))
 	require.NoError(t, err)
 	w := newWorld(t)
@@ -89,8 +93,7 @@ func TestAnAnswerBeforeTheQuestionIsIgnored(t *testing.T) {
 	w.work(askingWith(oneAsk))
 	q := w.pending(1)
 	require.Equal(t, "run-"+key[:8], q[0].Key)
-	l, err := w.list()
-	require.NoError(t, err)
+	l := w.lists()
 	require.Len(t, l.Ignored, 1)
 	require.Empty(t, w.ran())
 	w.answer(q[0].Key, approval.Allow)
@@ -98,6 +101,7 @@ func TestAnAnswerBeforeTheQuestionIsIgnored(t *testing.T) {
 }
 
 func TestCancelWhileWaiting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(askingWith(oneAsk))
 	w.start(protocol.AgentInput{})
@@ -106,13 +110,13 @@ func TestCancelWhileWaiting(t *testing.T) {
 	res := w.result()
 	require.Equal(t, protocol.Cancelled, res.Status)
 	require.Empty(t, w.ran())
-	l, err := w.list()
-	require.NoError(t, err)
+	l := w.lists()
 	require.Equal(t, approval.Cancelled, l.Closed[0].How)
 }
 
 // Cancellation and an allow that reach the workflow in one task: no tool starts, whichever came first.
 func TestCancelAndAllowInOneTask(t *testing.T) {
+	t.Parallel()
 	for _, cancelFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cancel first %v", cancelFirst), func(t *testing.T) {
 			t.Parallel()
@@ -137,8 +141,7 @@ func TestCancelAndAllowInOneTask(t *testing.T) {
 			for _, e := range w.history() {
 				require.NotEqual(t, "tool.run", e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName())
 			}
-			l, err := w.list()
-			require.NoError(t, err)
+			l := w.lists()
 			require.NotEmpty(t, l.Ignored, "the answer is noted")
 		})
 	}

@@ -142,6 +142,7 @@ func same(t *testing.T, text string) string {
 // A number that no float holds reaches tool, question, page and key with every digit, in an edit too; two that one float
 // would hold are two calls with two keys.
 func TestABigIntegerReachesToolApprovalAndKeyUnchanged(t *testing.T) {
+	t.Parallel()
 	number := func(digits string) model.ToolCall {
 		return model.ToolCall{ID: "1", Name: "record", Input: json.RawMessage(`{"n":` + digits + `}`)}
 	}
@@ -188,6 +189,7 @@ func seenBy(t *testing.T, what, text string) {
 // A model may name tools as it likes, a caller may prompt and label as he likes, and a rule may give any reason: what a
 // person reads of it is visible text, and no name that is not a tool's runs anything.
 func TestHostileNamesAndWords(t *testing.T) {
+	t.Parallel()
 	names := []string{crooked, "look\n", " look", "look ", "LOOK", "look\u200b", "l\u043eok", "\u202ekool", "", "../look", "tool.look", "look\x00", "look\xff",
 		"AssentDecide", "Generate", strings.Repeat("x", 5000), strings.Repeat("\x1b[31m", 2000)}
 	var calls []model.ToolCall

@@ -34,6 +34,7 @@ func (w *world) configError() error {
 }
 
 func TestBadAgentInput(t *testing.T) {
+	t.Parallel()
 	none := []string{"nothing"}
 	zero := 0.5
 	for name, tc := range map[string]struct {
@@ -67,6 +68,7 @@ func TestPromptOfFiveMegabytes(t *testing.T) {
 }
 
 func TestScriptThatEndsEarly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(setup{Script: "turns: [{calls: [{tool: look, args: {text: a}}]}]"})
 	w.start(protocol.AgentInput{})
@@ -120,6 +122,7 @@ turns:
 
 // Nobody is asked about a call that cannot run, and the model is told what to mend.
 func TestInvalidCalls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(askingWith(`
 turns:
@@ -140,6 +143,7 @@ turns:
 
 // A tool's timeout may be as long as there is; the time around it does not make it none.
 func TestTheLongestTimeout(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.workForeign(setup{Keys: true, Script: script("{tool: wait, args: {text: a}}")}, nil, tool.MustNew("wait", "Waits.",
 		func(context.Context, *tool.Context, noteIn) (string, error) { return "done", nil }, tool.Write, tool.Timeout(math.MaxInt64)))

@@ -165,6 +165,7 @@ turns:
 
 // A versioned worker without a default behavior, whose own workflows name theirs, pins agents.
 func TestAVersionedWorkerWithoutADefaultPinsAgents(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p, done, err := plugin(askingWith(oneAsk), w.c, w.effects, w.blobs)
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 // Worker and server are killed while a question is open, and started again. A plain signal lets the agent go on:
 // the tool runs once, no turn is generated twice.
 func TestSuspensionSurvivesKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	db := filepath.Join(dir, "temporal.db")
 	boot := func() *devserver.Server {
@@ -64,6 +65,7 @@ func (w *world) scheduled(activityType string) int {
 
 // A worker that is killed in the middle of a tool leaves exactly one execution and a result that says so.
 func TestKillInTheMiddleOfATool(t *testing.T) {
+	t.Parallel()
 	server := devservertest.Server(t)
 	w := newWorld(t)
 	s := setup{Keys: true, Script: `
@@ -84,6 +86,7 @@ turns:
 
 // Cancelling the run reaches a tool that is running.
 func TestCancelReachesARunningTool(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(setup{Keys: true, Script: `
 turns:
@@ -106,6 +109,7 @@ turns:
 
 // Every tool call in history has its recorded decision, and an allow, before its ActivityTaskScheduled.
 func TestDecisionsComeBeforeCalls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.work(askingWith(`
 turns:

@@ -39,6 +39,7 @@ func asksForRefunds(t *testing.T, opts ...tool.Option) (*world, *billing) {
 }
 
 func TestForeignCallThatIsDeniedNeverRuns(t *testing.T) {
+	t.Parallel()
 	w, b := asksForRefunds(t)
 	w.answer(w.pending(1)[0].Key, approval.Deny)
 	res := w.result()
@@ -50,6 +51,7 @@ func TestForeignCallThatIsDeniedNeverRuns(t *testing.T) {
 
 // What a person writes is what arrives, byte for byte.
 func TestForeignCallIsEdited(t *testing.T) {
+	t.Parallel()
 	w, b := asksForRefunds(t)
 	key := w.pending(1)[0].Key
 	w.send(`{"key":"` + key + `","decision":"allow","input":{"orderId":"b","amount":9007199254740993}}`)
@@ -62,6 +64,7 @@ func TestForeignCallIsEdited(t *testing.T) {
 
 // An edit that does not fit is an answer that allows nothing.
 func TestForeignCallIsEditedBadly(t *testing.T) {
+	t.Parallel()
 	w, b := asksForRefunds(t, tool.Positional("orderId", "amount"))
 	w.send(`{"key":"` + w.pending(1)[0].Key + `","decision":"allow","input":{"orderId":"b","account":"mine"}}`)
 	require.NotEqual(t, []string{"OK"}, w.codes(w.result()))
@@ -71,6 +74,7 @@ func TestForeignCallIsEditedBadly(t *testing.T) {
 // Arguments that are not in history cannot be passed to a worker that has no store of ours: that is said before anybody is
 // asked, and of an edit after it.
 func TestForeignArgumentsAreTooLong(t *testing.T) {
+	t.Parallel()
 	t.Run("of the model", func(t *testing.T) {
 		w := newWorld(t)
 		b := w.billing()
@@ -92,6 +96,7 @@ func TestForeignArgumentsAreTooLong(t *testing.T) {
 
 // An approval that ends before a worker takes the call lets nothing run, although that worker looks at no clock.
 func TestForeignApprovalExpires(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.workForeign(setup{Script: script(oneRefund)}, nil, (&billing{queue: w.queue + "-nobody"}).act(t, "refund", "Refund", tool.NeedsApproval()))
 	w.start(protocol.AgentInput{})
@@ -106,6 +111,7 @@ func ptr[T any](v T) *T { return &v }
 
 // A queue that nobody polls ends the call, and never the agent.
 func TestForeignQueueThatNobodyPolls(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]tool.Option{
 		"effect": {tool.Write},
 		"read":   {tool.Read},
@@ -133,6 +139,7 @@ func TestForeignQueueThatNobodyPolls(t *testing.T) {
 
 // A worker that does not know the type is one of an older build, perhaps: another one gets the call.
 func TestForeignTypeThatNobodyKnows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	w.workForeign(setup{Script: script(oneRefund)}, nil, b.act(t, "refund", "Unheard", tool.Timeouts{ScheduleToStart: time.Second}))
@@ -144,6 +151,7 @@ func TestForeignTypeThatNobodyKnows(t *testing.T) {
 
 // What an activity returns passes the listeners before anybody sees it, and errors do.
 func TestForeignResultsPassTheListeners(t *testing.T) {
+	t.Parallel()
 	var seen []string
 	redact := pipeline.PluginFunc("redact", func(s *pipeline.Scope) error {
 		if err := s.Observe(func(_ context.Context, c pipeline.Call, r tool.Result) error {
@@ -176,6 +184,7 @@ func TestForeignResultsPassTheListeners(t *testing.T) {
 
 // A team that guards the activity too lets a call of an agent pass, which was asked about once, and nothing else.
 func TestForeignWorkerWithAGuard(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	guard, err := worker.NewGuard(worker.GuardConfig{
 		Tools: map[string]tool.Options{"Refund": {Risk: tool.Write}}, Permissions: permission.Layer{Preset: permission.Strict},
@@ -193,6 +202,7 @@ func TestForeignWorkerWithAGuard(t *testing.T) {
 
 // Without the key that the team trusts, the grant is none.
 func TestForeignWorkerWithAnotherKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	guard, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"Refund": {Risk: tool.Write}},
 		GrantKeys: []protocol.GrantKey{{ID: "theirs", Secret: []byte("fedcba9876543210")}}, Enforce: activities.On, Log: logger()})
@@ -255,6 +265,7 @@ type wrapped struct{ workflow.Future }
 
 // What a team's interceptors make of a call after a person has allowed it does not run. That they look on is fine.
 func TestForeignCallAndInterceptors(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]bool{"that look on": false, "that rewrite": true} {
 		for kind, def := range map[string]func(b *billing) *tool.Def{
 			"activity": func(b *billing) *tool.Def { return b.act(t, "refund", "Refund") },
@@ -326,6 +337,7 @@ func flip(in []byte) []byte {
 
 // A team's codec seals what goes to its worker and what comes back, like everything of theirs.
 func TestForeignCallWithACodec(t *testing.T) {
+	t.Parallel()
 	dc := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), sealed{})
 	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(logger()), DataConverter: dc})
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 )
 
 func TestForeignWorkflowAsTool(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	w.workForeign(setup{Keys: true, Script: script(oneRefund, "{tool: refund, args: {orderId: b}}")}, nil, b.child(t, "refund", "RefundFlow", tool.NeedsApproval()))
@@ -55,6 +56,7 @@ func (w *world) children() []*historypb.StartChildWorkflowExecutionInitiatedEven
 
 // The id of an agent may be used again; its calls are others then.
 func TestForeignWorkflowOfAnAgentWithAUsedID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	w.workForeign(setup{Script: script(oneRefund)}, nil, b.child(t, "refund", "RefundFlow"))
@@ -64,6 +66,7 @@ func TestForeignWorkflowOfAnAgentWithAUsedID(t *testing.T) {
 }
 
 func TestForeignWorkflowThatDoesNotEndWell(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		typ  string
 		opts []tool.Option
@@ -104,6 +107,7 @@ func TestForeignWorkflowThatDoesNotEndWell(t *testing.T) {
 
 // A cancelled agent waits for what can hear of it, and not for what cannot.
 func TestForeignCallIsCancelled(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		def   func(b *billing) *tool.Def
 		began string
@@ -227,6 +231,7 @@ func (w *world) resetsOf(run string, each func(event int64, res protocol.AgentRe
 
 // Whatever task an agent goes back to, an effect that cannot be repeated happens again only if a person allows it again.
 func TestForeignCallAndReset(t *testing.T) {
+	t.Parallel()
 	for kind, def := range map[string]func(b *billing) *tool.Def{
 		"activity": func(b *billing) *tool.Def { return b.act(t, "refund", "Refund", tool.Write, tool.NeedsApproval()) },
 		"workflow": func(b *billing) *tool.Def {
@@ -243,8 +248,7 @@ func TestForeignCallAndReset(t *testing.T) {
 			before := len(b.notes())
 			require.Equal(t, 1, before)
 			w.resetsOf(run, func(event int64, res protocol.AgentResult) {
-				l, err := w.list()
-				require.NoError(t, err)
+				l := w.lists()
 				allowed := 0
 				for _, c := range l.Closed {
 					if c.How == approval.Allowed {
@@ -261,6 +265,7 @@ func TestForeignCallAndReset(t *testing.T) {
 
 // A call that nobody was asked about has been decided in the run before; it does not run on that.
 func TestForeignCallThatWasDecidedBeforeAReset(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	w.workForeign(setup{Script: script("{tool: note, args: {text: first}}", oneRefund)}, nil, b.act(t, "refund", "Refund", tool.Write))
@@ -284,6 +289,7 @@ func TestForeignCallThatWasDecidedBeforeAReset(t *testing.T) {
 // A reset while the activity runs makes the server dispatch it again, and nobody on its worker knows. The model is not told
 // that it ran once.
 func TestResetWhileAForeignCallRuns(t *testing.T) {
+	t.Parallel()
 	for kind, c := range map[string]struct {
 		def  func(b *billing) *tool.Def
 		want []string
@@ -333,6 +339,7 @@ func (w *world) taskAfterASignal() int64 {
 
 // Without a task queue the activity is one of the agent's own worker, beside the engine.
 func TestForeignActivityOnTheAgentsQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := &billing{}
 	p, err := worker.New(w.foreignConfig(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Refund", tool.Write)))
@@ -349,6 +356,7 @@ func TestForeignActivityOnTheAgentsQueue(t *testing.T) {
 
 // The agent's worker may go while another team's runs; what that did is known when one of the agent's is back.
 func TestForeignCallOutlivesTheAgentsWorker(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	cfg := w.foreignConfig(setup{Keys: true, Script: script("{tool: x, args: {orderId: a}}")}, nil, b.act(t, "x", "Slow", tool.Write, tool.Timeouts{Heartbeat: 30 * time.Second}))
@@ -372,10 +380,11 @@ func TestForeignCallOutlivesTheAgentsWorker(t *testing.T) {
 
 // A call that a worker has failed once and none takes again is not one that never began.
 func TestForeignRetryThatNobodyTakes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	w.workForeign(setup{Script: script("{tool: x, args: {orderId: a}}")}, nil, b.act(t, "x", "Fail",
-		tool.Write, tool.Retry{MaximumAttempts: 2, InitialInterval: 5 * time.Second}, tool.Timeouts{ScheduleToStart: time.Second}))
+		tool.Write, tool.Retry{MaximumAttempts: 2, InitialInterval: 10 * time.Second}, tool.Timeouts{ScheduleToStart: 10 * time.Second}))
 	w.start(protocol.AgentInput{})
 	require.Eventually(t, func() bool { return len(b.notes()) == 1 }, patience, tick)
 	b.stop()

@@ -24,9 +24,13 @@ import (
 
 // A workflow that fails because one of its steps did has run: what became of the step is not what became of the call.
 func TestForeignWorkflowFailsByAStep(t *testing.T) {
+	t.Parallel()
 	do := func(ctx workflow.Context, typ, queue string, toClose time.Duration) error {
-		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: queue, StartToCloseTimeout: toClose,
-			ScheduleToStartTimeout: time.Second, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}}), typ).Get(ctx, nil)
+		o := workflow.ActivityOptions{TaskQueue: queue, StartToCloseTimeout: toClose, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1}}
+		if queue == "nobody" {
+			o.ScheduleToStartTimeout = time.Second
+		}
+		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), typ).Get(ctx, nil)
 	}
 	for name, c := range map[string]struct {
 		step func(ctx workflow.Context) error
@@ -71,6 +75,7 @@ func TestForeignWorkflowFailsByAStep(t *testing.T) {
 
 // A worker that does not know the type says nothing of the attempts before it.
 func TestForeignTypeThatTheLastWorkerDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := &billing{queue: w.queue + "-two"}
 	wk := sdkworker.New(w.c, b.queue, sdkworker.Options{})
@@ -83,7 +88,7 @@ func TestForeignTypeThatTheLastWorkerDoesNotKnow(t *testing.T) {
 	require.NoError(t, wk.Start())
 	t.Cleanup(wk.Stop)
 	w.workForeign(setup{Script: script(oneRefund)}, nil, b.act(t, "refund", "Half", tool.Write,
-		tool.Retry{MaximumAttempts: 2, InitialInterval: time.Millisecond}, tool.Timeouts{ScheduleToStart: time.Second}))
+		tool.Retry{MaximumAttempts: 2, InitialInterval: time.Millisecond}, tool.Timeouts{ScheduleToStart: 10 * time.Second}))
 	r := w.one()
 	require.Equal(t, tool.EffectUnknown, r.Code, "%+v", r.Failure)
 	require.Contains(t, r.Failure.Message, "does not know it")
@@ -91,6 +96,7 @@ func TestForeignTypeThatTheLastWorkerDoesNotKnow(t *testing.T) {
 
 // An attempt that comes too late for its approval is not the only one there was.
 func TestForeignRetryAfterTheApproval(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	guard, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"Half": {Risk: tool.Write}},
 		GrantKeys: []protocol.GrantKey{grantKey}, Enforce: activities.On, Log: logger()})

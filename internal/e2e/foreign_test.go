@@ -235,6 +235,7 @@ func (w *world) scheduledAs(activityType string) []*historypb.ActivityTaskSchedu
 }
 
 func TestForeignActivityAsTool(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	w.workForeign(setup{Keys: true, Script: script("{tool: refund, args: {orderId: a, amount: 9007199254740993}}")}, nil, b.act(t, "refund", "Refund", tool.Write))
@@ -251,6 +252,7 @@ func TestForeignActivityAsTool(t *testing.T) {
 }
 
 func TestForeignActivityTakesPositionalArguments(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
 	d, err := tool.FromActivity("tick", "Ticks.", json.RawMessage(`{"type":"object","properties":{}}`), "Tick", b.queue, tool.Positional())
@@ -268,6 +270,7 @@ func TestForeignActivityTakesPositionalArguments(t *testing.T) {
 }
 
 func TestForeignFailures(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		typ   string
 		args  string
@@ -285,7 +288,7 @@ func TestForeignFailures(t *testing.T) {
 		"not in time":         {"Deaf", "{orderId: a}", []tool.Option{tool.Timeouts{StartToClose: time.Second}}, tool.EffectUnknown, "did not end in 1s", []string{"deaf"}},
 		"reading not in time": {"Deaf", "{orderId: a}", []tool.Option{tool.Read, tool.Timeout(time.Second), tool.Retry{MaximumAttempts: 1}}, tool.ToolTimeout, "did not end in 1s", []string{"deaf"}},
 		"no heartbeat":        {"Deaf", "{orderId: a}", []tool.Option{tool.Timeouts{Heartbeat: time.Second}}, tool.EffectUnknown, "gave no heartbeat for 1s", []string{"deaf"}},
-		"not in time in all":  {"Fail", "{orderId: a}", []tool.Option{tool.Timeouts{ScheduleToClose: 2 * time.Second}, tool.Retry{InitialInterval: 10 * time.Second}}, tool.ToolError, "InsufficientFunds", []string{"fail"}},
+		"not in time in all":  {"Fail", "{orderId: a}", []tool.Option{tool.Timeouts{ScheduleToClose: time.Minute}, tool.Retry{InitialInterval: 2 * time.Minute}}, tool.ToolError, "InsufficientFunds", []string{"fail"}},
 		"bytes":               {"Bytes", "{}", nil, tool.NonSerializable, `3 bytes of encoding "binary/plain"`, nil},
 		"3 MB":                {"Big", "{bytes: 3000000}", nil, tool.EffectUnknown, "the server", nil},
 		"reading 3 MB":        {"Big", "{bytes: 3000000}", []tool.Option{tool.Read, tool.Retry{MaximumAttempts: 1}}, tool.ToolError, "the server", nil},

@@ -57,6 +57,7 @@ func (o *forgerOut) ExecuteActivity(ctx workflow.Context, t string, args ...any)
 // A workflow worker without our gate cannot get a tool run by ours, with no header, a made-up one, one signed by
 // another key, or a genuine one of another call.
 func TestNoToolWithoutAGrant(t *testing.T) {
+	t.Parallel()
 	other, err := protocol.NewKeyring(protocol.GrantKey{ID: "k1", Secret: []byte("another secret of 16+ bytes")})
 	require.NoError(t, err)
 	genuine, err := protocol.NewKeyring(grantKey)

@@ -60,6 +60,7 @@ func (w *world) holding() {
 
 // Cancellation is cancellation behind the gate too: the workflow hears of it as of any activity's.
 func TestGuardedActivityIsCancelled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.holding()
 	run := w.run("", "Held")
@@ -71,6 +72,7 @@ func TestGuardedActivityIsCancelled(t *testing.T) {
 
 // A run that the server tries again has not passed because of what its client says: it is no continuation.
 func TestARetriedWorkflowIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	cfg := guardConfig()
 	cfg.Tools, cfg.Workflows = nil, map[string]tool.Options{"Release": {Risk: tool.Execute}, "Twice": {Risk: tool.Execute}}
@@ -97,6 +99,7 @@ func TestARetriedWorkflowIsAskedAgain(t *testing.T) {
 
 // A workflow that is cancelled while a call of it waits for an answer ends as cancelled.
 func TestCancelledWhileAsked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.team(newGuard(t, guardConfig()))
 	run := w.run("", "Release", "api")
@@ -112,11 +115,12 @@ func TestCancelledWhileAsked(t *testing.T) {
 // A hook that takes longer than a decision may take is declared slow: then neither the question nor its answer is
 // denied for want of time.
 func TestSlowHooksAreAskedTwice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	cfg := guardConfig()
-	cfg.DecideTimeout = 500 * time.Millisecond
+	cfg.DecideTimeout = 2 * time.Second
 	cfg.Permissions.Hooks = []permission.Hook{{Name: "elsewhere", Slow: true, Judge: func(context.Context, permission.Call) (permission.Answer, error) {
-		time.Sleep(time.Second)
+		time.Sleep(cfg.DecideTimeout + time.Second)
 		return permission.Answer{}, nil
 	}}}
 	w.team(newGuard(t, cfg))

@@ -172,6 +172,7 @@ func (w *world) goOn(run client.WorkflowRun) {
 // A worker gains the guard while its workflows run and loses it again. Runs end as they began: those that are older
 // than the guard without it, those that began behind it behind it, and those that began while it was drained without.
 func TestGuardComesAndGoes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	bare := w.team()
 	old := w.run("-old", "Staged", "old")
@@ -261,6 +262,7 @@ func (w *world) failedTask(run client.WorkflowRun) (msg string) {
 // A run that continues as new closes its questions, and the next one never gives their keys again: an answer to the
 // old question does not open the new one.
 func TestGuardedContinueAsNew(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.team(newGuard(t, guardConfig()))
 	first := w.run("", "Rounds", 1)
@@ -307,6 +309,7 @@ func TestGuardedContinueAsNew(t *testing.T) {
 
 // A guarded local activity waits, is denied and runs like any other, and its worker wants its grant.
 func TestGuardedLocalActivity(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.team(newGuard(t, guardConfig()))
 	for i, choice := range []approval.Choice{approval.Allow, approval.Deny} {
@@ -334,6 +337,7 @@ func appError(t *testing.T, err error) *temporal.ApplicationError {
 // A guarded workflow type passes the gate in its own run: as a child of a parent that knows nothing of guards, and
 // started by anybody with any header. One that continues as new has passed.
 func TestGuardedWorkflowType(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	cfg := guardConfig()
 	cfg.Tools, cfg.Workflows = nil, map[string]tool.Options{"Release": {Risk: tool.Execute}, "Twice": {Risk: tool.Execute}}
@@ -378,6 +382,7 @@ func TestGuardedWorkflowType(t *testing.T) {
 
 // What on refuses, log lets through and reports: in the log and as a metric.
 func TestEnforceLogReports(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []activities.Enforce{activities.On, activities.Log, activities.Off} {
 		t.Run(string(mode), func(t *testing.T) {
 			w := newWorld(t)
@@ -428,6 +433,7 @@ func (l *lockedText) String() string {
 // A run that the server begins anew, after one that failed, asks under a key of its own: an answer to the run before
 // does not open it.
 func TestGuardedRetryAsksUnderANewKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.team(newGuard(t, guardConfig()))
 	_, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue,
@@ -465,6 +471,7 @@ func fails(ctx workflow.Context) error {
 
 // A build that guards more, and one on its way to guard less, replay the runs of the one before as they were.
 func TestWhatIsGuardedChangesBetweenBuilds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	less, more := guardConfig(), guardConfig()
 	more.Tools = map[string]tool.Options{"Deploy": {Risk: tool.Execute}, "Build": {Risk: tool.Execute}}

@@ -22,6 +22,7 @@ type refund struct{ Order string }
 
 // A guarded Nexus operation is asked about where it is called. The future of one that is refused works in a selector.
 func TestGuardedNexusOperation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	refunds := nexus.NewService("billing")
 	require.NoError(t, refunds.Register(nexus.NewSyncOperation("refund", func(_ context.Context, in refund, _ nexus.StartOperationOptions) (string, error) {

@@ -111,9 +111,9 @@ func TestHooksThatFail(t *testing.T) {
 			texts = append(texts, "large", "fine")
 			w := newWorld(t)
 			w.tight(func(c *worker.Config, p *config.Profile) {
-				c.HookTimeout, c.Permissions = 300*time.Millisecond, layer
+				c.HookTimeout, c.Permissions = time.Second, layer
 				if name == "slow" {
-					c.HookTimeout = 5 * time.Millisecond // slow hooks have longer
+					c.HookTimeout = 20 * time.Millisecond // slow hooks have longer
 				}
 				c.Models["other"], p.Models = callsOf(noting(texts...)...), []string{"other:x"}
 			})
@@ -153,6 +153,7 @@ func (w *world) decisions() (n int) {
 
 // With every time at its default a hook that never returns is still the one that is said to have denied.
 func TestAHookThatNeverReturnsDeniesByNameByDefault(t *testing.T) {
+	t.Parallel()
 	for _, slow := range []bool{false, true} {
 		if slow && !long() {
 			continue // half a minute
@@ -180,6 +181,7 @@ func TestAHookThatNeverReturnsDeniesByNameByDefault(t *testing.T) {
 
 // Guards and listeners that do not come back are not waited for either; a call that nobody could judge does not run.
 func TestAGuardThatNeverReturns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
@@ -204,6 +206,7 @@ func TestAGuardThatNeverReturns(t *testing.T) {
 
 // What slow hooks say is recorded once: a change, a refusal and a question.
 func TestSlowHooksDecide(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.tight(func(c *worker.Config, p *config.Profile) {
 		c.Permissions.Hooks = []permission.Hook{{Name: "desk", Slow: true, Judge: func(_ context.Context, call permission.Call) (permission.Answer, error) {
@@ -237,6 +240,7 @@ func TestSlowHooksDecide(t *testing.T) {
 
 // A worker that is killed while a slow hook thinks has decided nothing: the next one asks the hook again.
 func TestASlowDecisionThatIsLostIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := askingWith("\nturns:\n  - calls: [{tool: note, args: {text: a}}]\n  - say: done\n")
 	s.Preset, s.Build = "", &build{Ponder: true}

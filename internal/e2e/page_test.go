@@ -281,6 +281,7 @@ func TestPageOfAGuardedWorkflow(t *testing.T) {
 
 // The UI's renderer, which lets HTML through, makes nothing of any mixture of markup but text.
 func TestRenderedDetailsHoldNoForeignMarkup(t *testing.T) {
+	t.Parallel()
 	s, err := devserver.Start(t.Context(), devserver.StartOptions{Binary: devservertest.Binary(t), UI: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Stop(context.Background())) })

@@ -198,6 +198,7 @@ func leaks(t *testing.T, redacted bool) (found map[string]bool, res protocol.Age
 // value, no log, no details, no memo and not in what the model gets. Without the plugin it is in most of them, so this would
 // find it.
 func TestRedactedSecretIsNowhere(t *testing.T) {
+	t.Parallel()
 	found, res, w := leaks(t, true)
 	require.Empty(t, found)
 	results := w.results(res)
@@ -216,6 +217,7 @@ func TestRedactedSecretIsNowhere(t *testing.T) {
 
 // A question that was answered twice is not asked a third time: the model is told to do something else.
 func TestLoopOfRefusedQuestions(t *testing.T) {
+	t.Parallel()
 	loop, err := plugins.Loop(plugins.LoopConfig{Calls: 3})
 	require.NoError(t, err)
 	w := newWorld(t)
@@ -248,6 +250,7 @@ func TestLoopOfRefusedQuestions(t *testing.T) {
 
 // A rule that is unmounted while a worker runs is gone for its next call; the tool and the audit, which never heard of it, stay.
 func TestUnmountInARunningWorker(t *testing.T) {
+	t.Parallel()
 	out := &lines{}
 	audit, err := plugins.Audit(plugins.AuditConfig{Writer: out})
 	require.NoError(t, err)

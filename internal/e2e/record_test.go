@@ -96,6 +96,7 @@ func lastTaskBefore(w *world, event int64) int64 {
 // Every shape runs, replays at once, and replays under other rules. With -record its history becomes one of those
 // that every later version has to replay.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	for name, s := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +143,7 @@ turns:
 
 // The shapes of a guarded workflow of a team's own.
 func TestGuardedShapes(t *testing.T) {
+	t.Parallel()
 	answered := func(w *world, id string) {
 		w.resolveIn(id, w.asked(id, 1)[0].Key, approval.Allow)
 	}

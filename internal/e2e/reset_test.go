@@ -41,6 +41,7 @@ func (w *world) finishedTasks() []int64 {
 // next, no tool runs on an answer that was given to another run: its result is in the kept history, its effect is unknown,
 // or the question is put again under a new key.
 func TestResetToEveryTaskNeverRunsOnAVoidAnswer(t *testing.T) {
+	t.Parallel()
 	const oneHold = "\nturns:\n  - calls: [{tool: hold, args: {text: a}}]\n  - say: done\n"
 	for name, tc := range map[string]struct {
 		script string
@@ -170,6 +171,7 @@ func (w *world) busy(run string) bool {
 // A call that was in flight when the run was reset is not run a second time: the model is told that its effect is
 // unknown.
 func TestResetWhileAToolRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := setup{Keys: true, Script: `
 turns:

@@ -12,6 +12,7 @@ import (
 
 // A question outlives the key that was in force when it was asked: the grant is signed when the call is scheduled.
 func TestKeyRotationWithAParkedQuestion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old, next := grantKey, protocol.GrantKey{ID: "k2", Secret: []byte("fedcba9876543210fedcba9876543210")}
 	serve := func(keys ...protocol.GrantKey) {

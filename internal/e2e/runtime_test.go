@@ -50,6 +50,7 @@ var noRm = permission.Rule{Tool: permission.Many("shell", "exec"), Argv: permiss
 
 // Whichever layer a deny rule stands in, it holds once more when the call runs, whatever a person allowed.
 func TestAPersonCannotAllowWhatARuleDeniesAtRunTime(t *testing.T) {
+	t.Parallel()
 	layers := map[string]func(*worker.Config, *config.Profile, *protocol.AgentInput){
 		"engine": func(c *worker.Config, _ *config.Profile, _ *protocol.AgentInput) {
 			c.Permissions.Deny = []permission.Rule{noRm}
@@ -118,6 +119,7 @@ func (w *world) recorded(activityType string, code tool.Code, words ...string) {
 
 // A link to a denied program looks harmless to the chain, so nobody is even asked; the rule meets it when it runs.
 func TestALinkIsDeniedAtRunTime(t *testing.T) {
+	t.Parallel()
 	for name, call := range map[string]model.ToolCall{
 		"shell":   commandCall(t, "shell", "command", "true && ./link canary"),
 		"exec":    commandCall(t, "exec", "argv", []string{"./link", "canary"}),
@@ -139,6 +141,7 @@ func TestALinkIsDeniedAtRunTime(t *testing.T) {
 
 // Policy that changes while a question waits holds when the call runs: the worker's rules of then decide.
 func TestARuleThatCameLaterHoldsAtRunTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	call := commandCall(t, "shell", "command", "f=rm; for i in 1; do $f canary; done")
 	ask := permission.Rule{Tool: permission.One("shell")}
@@ -175,6 +178,7 @@ func TestARuleThatCameLaterHoldsAtRunTime(t *testing.T) {
 
 // With the real shell the verdict on the text is all there is: what a person allows, runs.
 func TestTheRealShellRunsWhatAPersonAllowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	canary := w.commanding(toolbox.EngineSh, commandCall(t, "shell", "command", "$(echo rm) -rf canary"),
 		func(c *worker.Config, _ *config.Profile) { c.Permissions.Deny = []permission.Rule{noRm} })

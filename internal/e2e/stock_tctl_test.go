@@ -64,6 +64,7 @@ turns:
 
 // A signal that comes in another wire form means the same, or changes nothing and says why.
 func TestSignalsInOtherWireForms(t *testing.T) {
+	t.Parallel()
 	again := func(s string) func(t *testing.T, key string) *commonpb.Payloads {
 		return func(t *testing.T, key string) *commonpb.Payloads { return tctl(t, strings.ReplaceAll(s, "KEY", key)) }
 	}
@@ -144,6 +145,7 @@ func TestSignalsInOtherWireForms(t *testing.T) {
 
 // The same in a workflow that is not an agent.
 func TestGuardSignalsInOtherWireForms(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ encoding, data, end string }{
 		"no metadata":          {"-", `{"key":"KEY","decision":"allow"}` + "\n", ""},
 		"as bytes":             {"binary/plain", `{"decision":"allow","key":"KEY"}`, ""},

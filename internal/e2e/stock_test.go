@@ -200,6 +200,7 @@ func TestStockToolsDenyWithAReason(t *testing.T) {
 
 // What an operator types wrong is refused by the command, ignored by the agent with the reason, or a deny.
 func TestStockFormsOfASignal(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		// input is nil for none at all.
 		input   []string

@@ -73,7 +73,6 @@ func (m *team) open(n int) []approval.Approval {
 // Very many questions in one guarded workflow: what people are shown stays within the server's limits, and one word denies
 // them all.
 func TestVeryManyQuestionsDeniedAtOnce(t *testing.T) {
-	t.Parallel()
 	m := newTeam(t)
 	m.work()
 	n := many()
@@ -113,7 +112,6 @@ func TestVeryManyQuestionsDeniedAtOnce(t *testing.T) {
 
 // Very many questions answered one by one, by signal and by update, allowed and denied: each gets its own answer.
 func TestVeryManyQuestionsAnsweredOneByOne(t *testing.T) {
-	t.Parallel()
 	m := newTeam(t)
 	m.work()
 	n := many()
@@ -150,7 +148,6 @@ func TestVeryManyQuestionsAnsweredOneByOne(t *testing.T) {
 // Turns of an agent with as many calls as a turn may have, all asked: denied with one word, answered one by one, denied
 // again. History grows with the calls and not with their square.
 func TestTurnsFullOfQuestions(t *testing.T) {
-	t.Parallel()
 	const n = protocol.MaxCallsPerTurn
 	w := newWorld(t)
 	var turn turns

@@ -24,6 +24,7 @@ import (
 // A worker with two gates would have one that acts and one that does not, whose activities would run unguarded. Every way
 // to make one is refused when the worker is made.
 func TestTwoPluginsOnOneWorker(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	engine := func() *worker.Plugin {
 		p, done, err := plugin(askingWith(oneAsk), w.c, w.effects, w.blobs)
@@ -73,6 +74,7 @@ func TestTwoPluginsOnOneWorker(t *testing.T) {
 
 // The same plugin any number of times on a client and its worker is one.
 func TestOnePluginManyTimes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p, done, err := plugin(askingWith(oneAsk), nil, w.effects, w.blobs)
 	require.NoError(t, err)
@@ -92,14 +94,14 @@ func TestOnePluginManyTimes(t *testing.T) {
 	dc := converter.GetDefaultDataConverter()
 	require.Equal(t, 1, w.markers(dc, protocol.ActivityDecide))
 	require.Equal(t, 1, w.markers(dc, protocol.ActivityAdmit))
-	l, err := w.list()
-	require.NoError(t, err)
+	l := w.lists()
 	require.Len(t, l.Closed, 1)
 	w.sound()
 }
 
 // One plugin is enough for a worker that has agents and guarded workflows: an engine guards too.
 func TestEngineThatGuards(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	cfg, done, err := engine(askingWith(oneAsk), nil, m.effects, m.blobs)
 	require.NoError(t, err)

@@ -182,6 +182,7 @@ func TestNamespaceWithTheSearchAttributes(t *testing.T) {
 // A namespace without the search attributes, or with other ones of their names: agents and guarded workflows work,
 // nothing is written, and each worker says so once.
 func TestNamespaceWithoutTheSearchAttributes(t *testing.T) {
+	t.Parallel()
 	other := ours()
 	other[protocol.AttrStatus] = enumspb.INDEXED_VALUE_TYPE_INT
 	some := ours()
@@ -217,6 +218,7 @@ func forbidding(answer func(context.Context) error, asked *atomic.Int64) grpc.Di
 // A worker that may not list search attributes, or whose question is never answered: everything works, nothing is written,
 // it is said once, and it is not asked again for each call.
 func TestSearchAttributesCannotBeListed(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(context.Context) error{
 		"no permission": func(context.Context) error { return status.Error(codes.PermissionDenied, "request unauthorized") },
 		"no answer":     func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },

@@ -85,6 +85,7 @@ func hides(t *testing.T, texts map[string]string, secrets ...string) {
 
 // A search that finds nothing anywhere would prove nothing.
 func TestHidesFinds(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{secretResult, base64.StdEncoding.EncodeToString([]byte(`{"a":"` + secretResult + `"}`)),
 		base64.StdEncoding.EncodeToString([]byte(`{"ab":"` + secretResult + `"}`)), base64.StdEncoding.EncodeToString([]byte(`{"abc":"` + secretResult + `"}`))} {
 		found := false
@@ -122,6 +123,7 @@ func (m *team) vault() {
 // A team's encryption: a guarded workflow that is asked, answered by every way there is, refused at last, and whose
 // failure says so. Nobody without the key sees any of it, and an answer of somebody without the key arrives.
 func TestGuardedWorkflowUnderTheirEncryption(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]func(*team, *sealer){
 		"on client and worker": func(m *team, s *sealer) { m.onClient = true },
 		"on the worker alone":  func(m *team, s *sealer) { m.guard.DataConverter = s.converter() },
@@ -196,6 +198,7 @@ func (m *team) next(n int) approval.Approval {
 
 // An agent under the team's encryption: its prompt, arguments, results and answers are seen by who has the key.
 func TestAgentUnderTheirEncryption(t *testing.T) {
+	t.Parallel()
 	for name, onClient := range map[string]bool{"on client and worker": true, "on the worker alone": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

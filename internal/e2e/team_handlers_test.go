@@ -111,6 +111,7 @@ func TestTheirOwnHandlersGoOn(t *testing.T) {
 
 // A workflow that would take a reserved name is told so, typed, and does not take our place.
 func TestReservedHandlerNames(t *testing.T) {
+	t.Parallel()
 	query := func() (string, error) { return "", nil }
 	update := func(workflow.Context, string) error { return nil }
 	for name, take := range map[string]func(workflow.Context) error{

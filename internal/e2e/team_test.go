@@ -161,6 +161,11 @@ func (m *team) shipped() []string {
 
 func (m *team) list() (approval.List, error) { return m.listOf(m.id, protocol.GuardQueryApprovals) }
 
+func (m *team) lists() approval.List {
+	m.t.Helper()
+	return m.until(func(approval.List) bool { return true })
+}
+
 // until waits for the list of questions to be as told.
 func (m *team) until(ok func(approval.List) bool) approval.List {
 	m.t.Helper()

@@ -21,6 +21,7 @@ import (
 // A guard on the worker sees what an interceptor of the team made of the arguments on their way into the activity: ours is
 // the last one there.
 func TestGuardsSeeWhatTheirActivityInterceptorsMake(t *testing.T) {
+	t.Parallel()
 	m := newTeam(t)
 	var mu sync.Mutex
 	var seen []string
@@ -73,6 +74,7 @@ func (i *tampererIn) ExecuteActivity(ctx context.Context, in *interceptor.Execut
 
 // A tool of an agent runs with what was approved or not at all, whatever stands between.
 func TestAToolRunsWithWhatWasApproved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p, done, err := plugin(askingWith(oneAsk), w.c, w.effects, w.blobs)
 	require.NoError(t, err)

@@ -41,6 +41,7 @@ func (w *world) workOn(s setup, change func(*worker.Config), tools ...*tool.Def)
 
 // A tool knows its call in full: who calls, where it works, which attempt it is and how it was approved.
 func TestToolContextIsComplete(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"none", "worktree"} {
 		t.Run(where, func(t *testing.T) {
 			w := newWorld(t)
@@ -90,6 +91,7 @@ func TestToolContextIsComplete(t *testing.T) {
 
 // A number beyond the integers of a float is the same one to the approver, in the key, and to the tool.
 func TestLargeNumbersReachApprovalAndTool(t *testing.T) {
+	t.Parallel()
 	const input = `{"id":9007199254740993,"other":123456789012345683968}`
 	w := newWorld(t)
 	got := make(chan string, 1)
@@ -167,6 +169,7 @@ func TestNonsenseInAndOutOfTools(t *testing.T) {
 
 // A profile with an attestation starts no agent on other tools, and says which ones differ and in what.
 func TestAttestationNamesWhatDrifted(t *testing.T) {
+	t.Parallel()
 	body := func(context.Context, *tool.Context, noteIn) (string, error) { return "", nil }
 	was, err := tool.ToolsetOf(tool.MustNew("kept", "Kept.", body), tool.MustNew("told", "Told.", body), tool.MustNew("may", "May.", body, tool.Read), tool.MustNew("gone", "Gone.", body))
 	require.NoError(t, err)
@@ -187,6 +190,7 @@ func TestAttestationNamesWhatDrifted(t *testing.T) {
 
 // The tools of an agent are those of its input, else of its profile: by name, by the name of a set, or none at all.
 func TestToolsetsOfAgents(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := setup{Script: "turns: [{calls: [{tool: look, args: {text: a}}]}, {say: done}]"}
 	w.workOn(s, func(c *worker.Config) {
@@ -247,6 +251,7 @@ func TestToolsetsOfAgents(t *testing.T) {
 
 // The count of retries is of the agent: the third in a row is told so, and a call of another kind begins it again.
 func TestModelRetriesAreCountedInTheRun(t *testing.T) {
+	t.Parallel()
 	again := tool.MustNew("again", "Asks for another try.", func(_ context.Context, _ *tool.Context, in noteIn) (string, error) {
 		if in.Text == "good" {
 			return "fine", nil

@@ -77,6 +77,7 @@ func digestTree(t *testing.T, dir string) string {
 // An agent edits, creates, deletes, commits and writes binary work; its patch applies to base and gives the
 // recorded tree, and the host is byte for byte what it was.
 func TestWorktreePatch(t *testing.T) {
+	t.Parallel()
 	repo := newRepo(t)
 	before := digestTree(t, repo)
 	w := newWorld(t)
@@ -116,6 +117,7 @@ turns:
 
 // A worker that is killed between two tool calls and started again on the same host goes on in the same tree.
 func TestWorktreeSurvivesAWorkerKill(t *testing.T) {
+	t.Parallel()
 	repo := newRepo(t)
 	server := devservertest.Server(t)
 	w := newWorld(t)
@@ -140,6 +142,7 @@ turns:
 
 // An agent whose tree was removed while it waited starts again, says so, and never goes on in another tree.
 func TestWorktreeRemovedWhileWaiting(t *testing.T) {
+	t.Parallel()
 	repo := newRepo(t)
 	w := newWorld(t)
 	s := setup{Repo: repo, Root: filepath.Join(t.TempDir(), "trees"), Preset: permission.Standard, Keys: true, Script: `
@@ -178,6 +181,7 @@ turns:
 
 // What cannot be isolated is refused before the agent starts.
 func TestWorktreeRefusals(t *testing.T) {
+	t.Parallel()
 	empty := t.TempDir()
 	gitRun(t, empty, "init", "-q")
 	good := newRepo(t)
@@ -204,6 +208,7 @@ func TestWorktreeRefusals(t *testing.T) {
 
 // A run that is reset again and again begins in a fresh tree each time; it never meets the trees of runs before it.
 func TestWorktreeAgentIsResetAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	repo := newRepo(t)
 	w := newWorld(t)
 	s := setup{Repo: repo, Root: filepath.Join(t.TempDir(), "trees"), Preset: permission.Standard, Keys: true, Script: `

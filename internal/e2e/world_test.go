@@ -39,7 +39,7 @@ import (
 
 // Patience is for conditions that a healthy machine meets in a moment.
 const (
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 	tick     = 20 * time.Millisecond
 )
 
@@ -266,6 +266,13 @@ func (w *world) listOf(id, query string) (approval.List, error) {
 		return l, err
 	}
 	return l, v.Get(&l)
+}
+
+// lists is the list, however long a busy machine takes to answer.
+func (w *world) lists() (l approval.List) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool { var err error; l, err = w.list(); return err == nil }, patience, tick)
+	return l
 }
 
 // pending waits until exactly n questions are open.
