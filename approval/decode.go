@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,11 +24,11 @@ type DecodeError struct {
 
 func (e *DecodeError) Error() string { return "answer ignored: " + e.Why }
 
-// Decode reads what a person or service sent as a signal, given the keys that are pending in order of asking.
-// It forgives form: a bare "allow" or "deny", an object, or a JSON string that holds either. It fails closed in
+// Decode reads what a person or service sent as a signal, given the keys that are pending in order of asking, and
+// others that an answer may still name: see Ledger.Named. It forgives form: a bare "allow" or "deny", an object, or a JSON string that holds either. It fails closed in
 // substance: what names a pending key without explicitly allowing it denies it, and what names none is a
 // *DecodeError and changes nothing. data nil means that no argument came.
-func Decode(data []byte, pending []string) ([]Resolution, error) {
+func Decode(data []byte, pending, others []string) ([]Resolution, error) {
 	switch {
 	case len(data) == 0:
 		return nil, &DecodeError{Why: "it is empty"}
@@ -51,7 +52,7 @@ func Decode(data []byte, pending []string) ([]Resolution, error) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil, &DecodeError{Why: "it is no object with a key and a decision"}
 	}
-	return object(data, pending)
+	return object(data, pending, others)
 }
 
 // bare reads the word allow or deny without a key.
@@ -75,7 +76,7 @@ func bare(word string, pending []string) ([]Resolution, error) {
 
 // object reads an answer object. Its members are read one by one, so that a wrong type in one of them cannot
 // hide the key: an answer that names a pending key and is not well formed denies it.
-func object(data []byte, pending []string) ([]Resolution, error) {
+func object(data []byte, pending, others []string) ([]Resolution, error) {
 	members, dup, err := exactMembers(data)
 	if err != nil {
 		return nil, &DecodeError{Why: "it is not valid JSON"}
@@ -84,7 +85,7 @@ func object(data []byte, pending []string) ([]Resolution, error) {
 	if raw, ok := members["key"]; !ok || json.Unmarshal(raw, &key) != nil || key == "" {
 		return nil, &DecodeError{Why: "it names no key"}
 	}
-	if !contains(pending, key) {
+	if !slices.Contains(pending, key) && !slices.Contains(others, key) {
 		return nil, &DecodeError{Why: fmt.Sprintf("the key %s is not pending", quote(key)), Key: key}
 	}
 	if dup != "" {
@@ -195,15 +196,6 @@ func exactMembers(data []byte) (members map[string]json.RawMessage, dup string, 
 		return nil, "", errors.New("data after the object")
 	}
 	return members, dup, nil
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 // quote shows foreign text on one line, escaped and shortened.

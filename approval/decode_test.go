@@ -36,7 +36,7 @@ func TestDecodeAllows(t *testing.T) {
 			"expiresAt":"2027-01-01T00:00:00Z","signature":{"keyId":"k","sig":"s"}}`, one, full},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := approval.Decode([]byte(tc.data), tc.pending)
+			got, err := approval.Decode([]byte(tc.data), tc.pending, nil)
 			require.NoError(t, err)
 			require.Equal(t, []approval.Resolution{tc.want}, got)
 		})
@@ -63,7 +63,7 @@ func TestDecodeDenies(t *testing.T) {
 		"string that holds it": {`"{\"key\":\"run-1\",\"decision\":1}"`, `malformed answer: the member "decision" has the wrong type`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := approval.Decode([]byte(tc.data), two)
+			got, err := approval.Decode([]byte(tc.data), two, nil)
 			require.NoError(t, err)
 			require.Equal(t, []approval.Resolution{{Key: "run-1", Decision: approval.Deny, Reason: tc.why}}, got)
 		})
@@ -71,10 +71,10 @@ func TestDecodeDenies(t *testing.T) {
 }
 
 func TestDecodeBareDenyAndRevoke(t *testing.T) {
-	got, err := approval.Decode([]byte(`"deny"`), two)
+	got, err := approval.Decode([]byte(`"deny"`), two, nil)
 	require.NoError(t, err)
 	require.Equal(t, []approval.Resolution{{Key: "run-1", Decision: approval.Deny}, {Key: "run-2", Decision: approval.Deny}}, got)
-	got, err = approval.Decode([]byte(`{"key":"run-2","decision":"revoke"}`), two)
+	got, err = approval.Decode([]byte(`{"key":"run-2","decision":"revoke"}`), two, nil)
 	require.NoError(t, err)
 	require.Equal(t, []approval.Resolution{{Key: "run-2", Decision: approval.Revoke}}, got)
 }
@@ -121,7 +121,7 @@ func TestDecodeIgnores(t *testing.T) {
 		"too large":           {`{"key":"run-1","decision":"allow"}` + strings.Repeat(" ", 64<<10), one, "it has 65570 bytes, at most 65536 are read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := approval.Decode([]byte(tc.data), tc.pending)
+			got, err := approval.Decode([]byte(tc.data), tc.pending, nil)
 			require.Nil(t, got)
 			require.EqualError(t, err, "answer ignored: "+tc.why)
 			var ignored *approval.DecodeError

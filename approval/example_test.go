@@ -19,7 +19,7 @@ func Example() {
 	fmt.Println("pending:", ledger.Keys())
 
 	for _, data := range []string{`"yes"`, `{"key":"` + question.Key + `","decision":"allow","by":"alice"}`, `"deny"`} {
-		answers, err := approval.Decode([]byte(data), ledger.Keys())
+		answers, err := approval.Decode([]byte(data), ledger.Keys(), ledger.Named())
 		if err != nil {
 			fmt.Println(err)
 			continue

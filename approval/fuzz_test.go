@@ -27,7 +27,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, n uint8) {
 		pending := []string{"a", "b", "c"}[:n%4]
-		got, err := approval.Decode(bytes.Clone(data), pending)
+		got, err := approval.Decode(bytes.Clone(data), pending, nil)
 		if err != nil {
 			require.Empty(t, got)
 			require.NotContains(t, err.Error(), "\n")

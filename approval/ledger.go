@@ -2,19 +2,22 @@ package approval
 
 import (
 	"fmt"
-	"time"
+	"slices"
+
+	"github.com/assent-dev/assent/tool"
 )
 
 const (
 	// keptClosed and keptIgnored bound what a run remembers for people; the audit is history itself.
 	keptClosed  = 200
-	keptIgnored = 50
+	keptIgnored = 200
 )
 
 // Ledger is the list of questions of one run. The first close wins. It is not safe for concurrent use: its
 // workflow is single-threaded. It never looks at a clock.
 type Ledger struct {
 	open    []*entry
+	granted []Granted
 	closed  []Closed
 	ignored []Ignored
 	stems   map[string]string
@@ -58,30 +61,77 @@ func (e *StateError) Error() string {
 
 // Check says whether an answer to key would be accepted now.
 func (l *Ledger) Check(key string) error {
-	for _, e := range l.open {
-		if e.Key == key && !e.answered {
-			return nil
-		}
-		if e.Key == key {
-			return &StateError{Key: key, How: "answered"}
-		}
+	switch e := l.find(key); {
+	case e == nil:
+		return &StateError{Key: key, How: l.done[key]}
+	case e.answered:
+		return &StateError{Key: key, How: "answered"}
 	}
-	return &StateError{Key: key, How: l.done[key]}
+	return nil
 }
 
 // Ended says how the question of a key ended; it is empty for a key that is open or was never given.
 func (l *Ledger) Ended(key string) How { return l.done[key] }
 
-// Answer takes the first answer to a question: later ones get a *StateError. The question stays listed until Close.
+// Named lists the keys that an answer can name although they are not pending: of questions whose answer is being
+// admitted, and of allowed calls that have not ended.
+func (l *Ledger) Named() []string {
+	var keys []string
+	for _, e := range l.open {
+		if e.answered {
+			keys = append(keys, e.Key)
+		}
+	}
+	for _, g := range l.granted {
+		keys = append(keys, g.Key)
+	}
+	return keys
+}
+
+// Answered reports whether an answer to the question is being admitted.
+func (l *Ledger) Answered(key string) bool {
+	e := l.find(key)
+	return e != nil && e.answered
+}
+
+func (l *Ledger) find(key string) *entry {
+	for _, e := range l.open {
+		if e.Key == key {
+			return e
+		}
+	}
+	return nil
+}
+
+// Question returns the open question of a key, answered or not.
+func (l *Ledger) Question(key string) (Approval, bool) {
+	if e := l.find(key); e != nil {
+		return e.Approval, true
+	}
+	return Approval{}, false
+}
+
+// Update changes an open question: its votes, reminders and approvers. Nothing else of a question ever changes.
+func (l *Ledger) Update(a Approval) {
+	if e := l.find(a.Key); e != nil {
+		e.Votes, e.Reminded, e.Approvers, e.Escalated, e.EscalatedTo = a.Votes, a.Reminded, a.Approvers, a.Escalated, a.EscalatedTo
+	}
+}
+
+// Reopen takes answers again to a question whose last one did not close it.
+func (l *Ledger) Reopen(key string) {
+	if e := l.find(key); e != nil {
+		e.answered = false
+	}
+}
+
+// Answer takes an answer to a question: until it is admitted others get a *StateError. The question stays open until
+// Close.
 func (l *Ledger) Answer(key string) error {
 	if err := l.Check(key); err != nil {
 		return err
 	}
-	for _, e := range l.open {
-		if e.Key == key {
-			e.answered = true
-		}
-	}
+	l.find(key).answered = true
 	return nil
 }
 
@@ -98,13 +148,70 @@ func (l *Ledger) Close(c Closed) {
 		if len(l.closed) > keptClosed {
 			l.closed = l.closed[len(l.closed)-keptClosed:]
 		}
+		if c.How == Allowed {
+			l.granted = append(l.granted, Granted{Key: c.Key, Tool: c.Tool, CallID: c.CallID, By: c.By, At: c.At})
+		}
 		return
 	}
 }
 
+// Dispatch notes that the call of an allowed question is on its way to a worker.
+func (l *Ledger) Dispatch(key string) {
+	for i := range l.granted {
+		if l.granted[i].Key == key {
+			l.granted[i].Dispatched = true
+		}
+	}
+}
+
+// Grant returns the allowed call of a key that has not ended.
+func (l *Ledger) Grant(key string) (Granted, bool) {
+	for _, g := range l.granted {
+		if g.Key == key {
+			return g, true
+		}
+	}
+	return Granted{}, false
+}
+
+// Revoke notes that an allow was taken back. It reports whether it could be: the call has not ended, and nobody has
+// done so before.
+func (l *Ledger) Revoke(key string, r Revocation) bool {
+	g, ok := l.Grant(key)
+	c := l.lastClosed(key)
+	if !ok || c != nil && c.Revoked != nil {
+		return false
+	}
+	r.Dispatched = g.Dispatched
+	if c != nil {
+		c.Revoked = &r
+	}
+	return true
+}
+
+// End notes that the call of an allowed question has ended.
+func (l *Ledger) End(key string, outcome tool.Code) {
+	l.granted = slices.DeleteFunc(l.granted, func(g Granted) bool { return g.Key == key })
+	if c := l.lastClosed(key); c != nil && c.Revoked != nil {
+		r := *c.Revoked // a list that was handed out stays as it was
+		r.Outcome = outcome
+		c.Revoked = &r
+	}
+}
+
+// lastClosed is nil when the record is no longer kept.
+func (l *Ledger) lastClosed(key string) *Closed {
+	for i := len(l.closed) - 1; i >= 0; i-- {
+		if l.closed[i].Key == key {
+			return &l.closed[i]
+		}
+	}
+	return nil
+}
+
 // Ignore notes an answer that changed nothing.
-func (l *Ledger) Ignore(at time.Time, via, key, why string) {
-	l.ignored = append(l.ignored, Ignored{At: at, Key: key, Why: why, Via: via})
+func (l *Ledger) Ignore(i Ignored) {
+	l.ignored = append(l.ignored, i)
 	if len(l.ignored) > keptIgnored {
 		l.ignored = l.ignored[len(l.ignored)-keptIgnored:]
 	}
@@ -136,6 +243,7 @@ func (l *Ledger) Pending() []Approval {
 func (l *Ledger) List() List {
 	return List{
 		Pending: l.Pending(),
+		Granted: append([]Granted{}, l.granted...),
 		Closed:  append([]Closed{}, l.closed...),
 		Ignored: append([]Ignored{}, l.ignored...),
 	}

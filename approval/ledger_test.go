@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/tool"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -35,9 +37,83 @@ func TestTheFirstAnswerWins(t *testing.T) {
 	require.EqualError(t, l.Check("run-0"), `approval "run-0": no such question is pending`)
 }
 
+// A question that needs several allows stays open, changed in what may change, until it is closed.
+func TestVotes(t *testing.T) {
+	l := approval.NewLedger()
+	key := open(l, "run", strings.Repeat("a", 64))
+	q, ok := l.Question(key)
+	require.True(t, ok)
+	require.Equal(t, 1, q.Needs())
+	q.Approvers = &permission.Approvers{Groups: []string{"ops"}}
+	require.Equal(t, 1, q.Needs())
+	q.Approvers = &permission.Approvers{Groups: []string{"ops"}, Min: 2}
+	require.Equal(t, 2, q.Needs())
+
+	require.False(t, l.Answered(key))
+	require.NoError(t, l.Answer(key))
+	require.True(t, l.Answered(key))
+	require.Equal(t, []string{key}, l.Named())
+	q.Votes, q.Tool = []approval.Vote{{By: "alice"}}, "other"
+	l.Update(q)
+	l.Reopen(key)
+	require.Empty(t, l.Named())
+	require.Equal(t, []string{key}, l.Keys())
+	got := l.Pending()[0]
+	require.Equal(t, q.Votes, got.Votes)
+	require.Equal(t, 2, got.Needs())
+	require.Equal(t, "run", got.Tool, "the rest never changes")
+
+	l.Close(approval.Closed{Key: key, How: approval.Denied})
+	for _, k := range []string{key, "unknown"} {
+		l.Update(approval.Approval{Key: k})
+		l.Reopen(k)
+		require.False(t, l.Answered(k))
+		_, ok = l.Question(k)
+		require.False(t, ok)
+	}
+}
+
+// An allow can be taken back until its call has ended, once.
+func TestRevocation(t *testing.T) {
+	l := approval.NewLedger()
+	a, b := open(l, "run", strings.Repeat("a", 64)), open(l, "run", strings.Repeat("b", 64))
+	require.False(t, l.Revoke(a, approval.Revocation{}), "a question that is open is withdrawn, not revoked")
+	for _, key := range []string{a, b} {
+		l.Close(approval.Closed{Key: key, How: approval.Allowed, By: "alice", At: at})
+	}
+	require.Equal(t, []string{a, b}, l.Named())
+	l.Dispatch(b)
+	g, ok := l.Grant(b)
+	require.True(t, ok)
+	require.Equal(t, approval.Granted{Key: b, Tool: "run", By: "alice", At: at, Dispatched: true}, g)
+	require.Equal(t, []approval.Granted{{Key: a, Tool: "run", By: "alice", At: at}, g}, l.List().Granted)
+
+	require.True(t, l.Revoke(b, approval.Revocation{By: "bob", At: at, Via: "signal"}))
+	require.False(t, l.Revoke(b, approval.Revocation{By: "eve"}))
+	before := l.List()
+	l.End(a, tool.OK)
+	l.End(b, tool.Aborted)
+	got := l.List()
+	require.Empty(t, got.Granted)
+	require.Nil(t, got.Closed[0].Revoked)
+	require.Equal(t, &approval.Revocation{By: "bob", At: at, Via: "signal", Dispatched: true, Outcome: tool.Aborted}, got.Closed[1].Revoked)
+	require.Empty(t, before.Closed[1].Revoked.Outcome, "a list that was given away stays")
+	require.False(t, l.Revoke(a, approval.Revocation{}), "it has ended")
+
+	// A record that is no longer kept is no reason to refuse.
+	c := open(l, "run", strings.Repeat("c", 64))
+	l.Close(approval.Closed{Key: c, How: approval.Allowed})
+	for i := range 200 {
+		l.Close(approval.Closed{Key: open(l, "run", fmt.Sprintf("%064x", i)), How: approval.Denied})
+	}
+	require.True(t, l.Revoke(c, approval.Revocation{}))
+	l.End(c, tool.OK)
+	require.Empty(t, l.Named())
+}
+
 func TestListHasNoNil(t *testing.T) {
 	got := approval.NewLedger().List()
-	require.Equal(t, approval.List{Pending: []approval.Approval{}, Closed: []approval.Closed{}, Ignored: []approval.Ignored{}}, got)
+	require.Equal(t, approval.List{Pending: []approval.Approval{}, Granted: []approval.Granted{}, Closed: []approval.Closed{}, Ignored: []approval.Ignored{}}, got)
 }
 
 func TestTheLedgerKeepsALimitedPast(t *testing.T) {
@@ -45,13 +121,13 @@ func TestTheLedgerKeepsALimitedPast(t *testing.T) {
 	for i := range 300 {
 		key := open(l, "run", fmt.Sprintf("%064x", i))
 		l.Close(approval.Closed{Key: key, How: approval.Denied})
-		l.Ignore(at, "signal", key, fmt.Sprint(i))
+		l.Ignore(approval.Ignored{At: at, Via: "signal", Key: key, Why: fmt.Sprint(i)})
 	}
 	got := l.List()
 	require.Len(t, got.Closed, 200)
-	require.Len(t, got.Ignored, 50)
-	require.Equal(t, "299", got.Ignored[49].Why)
-	require.Equal(t, got.Ignored[49].Key, got.Closed[199].Key, "the newest are kept")
+	require.Len(t, got.Ignored, 200)
+	require.Equal(t, "299", got.Ignored[199].Why)
+	require.Equal(t, got.Ignored[199].Key, got.Closed[199].Key, "the newest are kept")
 	require.Error(t, l.Check("run-00000000"), "what is no longer listed is still closed")
 }
 

@@ -20,6 +20,8 @@ type Resolution = approval.Resolution
 type Accepted struct {
 	Key      string          `json:"key"`
 	Decision approval.Choice `json:"decision"`
+	// Dispatched says of a revoke that the call was on its way already: it is asked to stop, and may have had its effect.
+	Dispatched bool `json:"dispatched,omitempty"`
 }
 
 // Approvals is the result of the approvals query.
@@ -41,6 +43,9 @@ type AgentInput struct {
 	// AgentType is the name of a profile.
 	AgentType string `json:"agentType"`
 	Label     string `json:"label,omitempty"`
+	// RequestedBy is who asks for the run, as its starter says. Where a question names its approvers, that principal is none
+	// of them.
+	RequestedBy string `json:"requestedBy,omitempty"`
 	// Models replaces the profile's list, each `provider:name`; the first one that works is used.
 	Models []string `json:"models,omitempty"`
 	// Tools replaces the profile's list; an explicit empty list removes all.
@@ -147,9 +152,9 @@ func (in AgentInput) Validate() error {
 		return fault.Configf("input", "has %s as JSON, at most %s fit; put long material into a file that the agent reads",
 			mib(len(raw)), mib(MaxInput))
 	}
-	if len(in.AgentType) > MaxName || len(in.Label) > MaxName || len(in.Key) > MaxName {
-		return fault.Configf("agentType, label, key", "have %d, %d and %d bytes, at most %d fit in each",
-			len(in.AgentType), len(in.Label), len(in.Key), MaxName)
+	if len(in.AgentType) > MaxName || len(in.Label) > MaxName || len(in.Key) > MaxName || len(in.RequestedBy) > MaxName {
+		return fault.Configf("agentType, label, key, requestedBy", "have %d, %d, %d and %d bytes, at most %d fit in each",
+			len(in.AgentType), len(in.Label), len(in.Key), len(in.RequestedBy), MaxName)
 	}
 	if in.Isolation != nil {
 		switch in.Isolation.Kind {

@@ -50,11 +50,15 @@ func (f ToolFacts) Repeatable() bool { return f.Idempotent || f.Risk == tool.Rea
 // Subject says on whose behalf a call is judged.
 type Subject struct {
 	// Profile names the agent type; empty means that only the engine's layer applies.
-	Profile   string     `json:"profile,omitempty"`
-	Tighten   *Tighten   `json:"tighten,omitempty"`
-	Isolation string     `json:"isolation,omitempty"`
-	Dir       string     `json:"dir,omitempty"`
-	Agent     tool.Agent `json:"agent"`
+	Profile string   `json:"profile,omitempty"`
+	Tighten *Tighten `json:"tighten,omitempty"`
+	// Vetted are the lines that people have added for this run by answering `always`.
+	Vetted    []permission.Vetted `json:"vetted,omitempty"`
+	Isolation string              `json:"isolation,omitempty"`
+	Dir       string              `json:"dir,omitempty"`
+	Agent     tool.Agent          `json:"agent"`
+	// RequestedBy is as in AgentInput.
+	RequestedBy string `json:"requestedBy,omitempty"`
 }
 
 // ResolveRequest asks a worker for everything that is frozen for an agent's life.
@@ -192,6 +196,8 @@ type DecideResponse struct {
 	ContentKey  string    `json:"contentKey,omitempty"`
 	// Approval says how to ask; set when the verdict is ask.
 	Approval *permission.ApprovalPolicy `json:"approval,omitempty"`
+	// Approver says that a worker can answer the question by a registered approver.
+	Approver bool `json:"approver,omitempty"`
 	// Slow asks for the same decision by a normal activity.
 	Slow bool `json:"slow,omitempty"`
 	// Drift says that this worker cannot serve the frozen tool.
@@ -204,7 +210,9 @@ type DecideResponse struct {
 type AdmitRequest struct {
 	Question   approval.Approval   `json:"question"`
 	Resolution approval.Resolution `json:"resolution"`
-	Decide     DecideRequest       `json:"decide"`
+	// Via is how the answer came, as in approval.Vote.
+	Via    string        `json:"via"`
+	Decide DecideRequest `json:"decide"`
 	// Final points to the input that was asked about when it is too large for the question.
 	Final *blob.Ref `json:"final,omitempty"`
 }
@@ -215,6 +223,8 @@ type AdmitResponse struct {
 	RunID string       `json:"runId"`
 	How   approval.How `json:"how"`
 	By    string       `json:"by,omitempty"`
+	// Signed says that By is proved by a signature.
+	Signed bool `json:"signed,omitempty"`
 	// Reason says why, for people and for the model.
 	Reason string `json:"reason,omitempty"`
 	// DecidedBy is the layer that kept a person's allow from taking effect; empty when the answer stands.
@@ -228,10 +238,41 @@ type AdmitResponse struct {
 	PolicyDigest string          `json:"policyDigest,omitempty"`
 	// Expires is the last Unix second at which the call may start; 0 means no bound.
 	Expires int64 `json:"expires,omitempty"`
+	// Vetted is the line that the answer adds for the rest of the run; NotVetted says why an `always` adds none.
+	Vetted    *permission.Vetted `json:"vetted,omitempty"`
+	NotVetted string             `json:"notVetted,omitempty"`
 	// Slow asks for the same by a normal activity.
 	Slow bool `json:"slow,omitempty"`
 	// Attributes is as in DecideResponse.
 	Attributes *bool `json:"attributes,omitempty"`
+}
+
+// Occasion is why an approver is asked.
+type Occasion string
+
+// The occasions.
+const (
+	OccasionAsked     Occasion = "asked"
+	OccasionReminded  Occasion = "reminded"
+	OccasionEscalated Occasion = "escalated"
+)
+
+// ApproverRequest puts a question to the approver that is registered on a worker.
+type ApproverRequest struct {
+	Question approval.Approval `json:"question"`
+	Occasion Occasion          `json:"occasion"`
+	Call     tool.Call         `json:"call"`
+	Risk     tool.Risk         `json:"risk,omitempty"`
+	Dir      string            `json:"dir,omitempty"`
+}
+
+// ApproverResponse is what it says.
+type ApproverResponse struct {
+	// Unavailable leaves the question to people.
+	Unavailable bool            `json:"unavailable,omitempty"`
+	Decision    approval.Choice `json:"decision,omitempty"`
+	By          string          `json:"by,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
 }
 
 // AttributesResponse says whether the namespace has our search attributes now.

@@ -38,6 +38,7 @@ const (
 	ActivityDisposeWorktree = "DisposeWorktree"
 	ActivityObserve         = "Observe"
 	ActivityReceiveResult   = "ReceiveResult"
+	ActivityAskApprover     = "AskApprover"
 
 	// ToolPrefix starts the activity type of a tool: tool.<name>.
 	ToolPrefix = "tool."

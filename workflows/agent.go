@@ -348,5 +348,6 @@ type environment struct {
 // subject says on whose behalf calls are judged.
 func (a *agent) subject(ctx workflow.Context) protocol.Subject {
 	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
+		Vetted: a.gate.vetted, RequestedBy: a.in.RequestedBy,
 		Agent: tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}
 }

@@ -160,10 +160,13 @@ func (b *board) remember(ctx workflow.Context, l *approval.Ledger, status protoc
 	b.memo = first
 }
 
+// changed says that a question is to be rendered anew.
+func (b *board) changed(key string) { delete(b.blocks, key) }
+
 // details rewrites the Markdown that the Temporal UI shows on the workflow's page.
 func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
 	list := l.List()
-	if len(list.Pending) == 0 && len(list.Ignored) == 0 && len(list.Closed) == 0 {
+	if len(list.Pending) == 0 && len(list.Ignored) == 0 && len(list.Closed) == 0 && len(list.Granted) == 0 {
 		return
 	}
 	var s strings.Builder
@@ -190,6 +193,7 @@ func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
 	if len(list.Pending) == 0 {
 		s.WriteString("Nothing waits for an answer.\n\n")
 	}
+	placeOf(info.WorkflowExecution.ID, info.Namespace, signal).granted(&s, list.Granted)
 	closedList(&s, list)
 	workflow.SetCurrentDetails(ctx, beside(workflow.GetCurrentDetails(ctx), s.String()))
 }

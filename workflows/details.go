@@ -14,6 +14,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/permission/argv"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 // This Markdown is rendered by the Temporal UI, which lets HTML through and replaces {namespace}, {workflowId} and
@@ -49,11 +50,68 @@ func pending(q approval.Approval, workflowID, namespace, signal string) string {
 		until = moment(*q.Deadline) + "; after that it is denied"
 	}
 	fmt.Fprintf(&s, "- **why** %s\n- **asked** %s\n- **answer until** %s\n", code(q.Why, mostWhy), moment(q.AskedAt), until)
+	answerable(&s, q)
 	asking(&s, q.Segments)
 	fmt.Fprintf(&s, "- **allow** %s, unless the rules have changed and deny it\n- **deny** %s\n\nWith these arguments:\n", allowed, denied)
 	at.arguments(&s, q.Input)
 	at.answers(&s, q.Key)
 	return s.String()
+}
+
+// answerable tells whose allow counts, and who has given one.
+func answerable(s *strings.Builder, q approval.Approval) {
+	if a := q.Approvers; a != nil {
+		who := "anybody"
+		if len(a.Groups) > 0 {
+			who = "the members of " + spans(a.Groups)
+		}
+		if q.RequestedBy != "" {
+			who += ", but not " + span(q.RequestedBy) + ", who asked for the run"
+		}
+		fmt.Fprintf(s, "- **who may allow it** %s; %d of them must\n", who, q.Needs())
+	}
+	for _, v := range q.Votes {
+		fmt.Fprintf(s, "- **allowed so far**%s%s, %s\n", by(v.By), proved(v.Signed), moment(v.At))
+	}
+	if q.Escalated != nil {
+		fmt.Fprintf(s, "- **escalated** %s to %s\n", moment(*q.Escalated), spans(q.EscalatedTo))
+	}
+	if q.Reminded > 0 {
+		fmt.Fprintf(s, "- **reminded** %d times\n", q.Reminded)
+	}
+}
+
+func proved(signed bool) string {
+	if signed {
+		return " (signed)"
+	}
+	return ""
+}
+
+func spans(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = span(n)
+	}
+	return strings.Join(out, ", ")
+}
+
+// granted lists allowed calls that have not ended, and how to stop them.
+func (p place) granted(s *strings.Builder, list []approval.Granted) {
+	const most = 10
+	for i, g := range list {
+		if i == most {
+			fmt.Fprintf(s, "- %d more\n", len(list)-i)
+			break
+		}
+		if i == 0 {
+			s.WriteString("**Allowed, and not ended.** A revoke keeps a call from starting, or asks it to stop:\n\n")
+		}
+		fmt.Fprintf(s, "- %s · %s%s; data `%s`\n", span(g.Key), span(g.Tool), by(g.By), answerJSON(approval.Resolution{Key: g.Key, Decision: approval.Revoke}))
+	}
+	if len(list) > 0 {
+		s.WriteString("\n")
+	}
 }
 
 // asking tells the parts of a command that ask, and what makes them.
@@ -194,23 +252,43 @@ func answerJSON(r approval.Resolution) string {
 func closedList(s *strings.Builder, list approval.List) {
 	const most = 10
 	if n := len(list.Closed); n > 0 {
-		s.WriteString("**Answered** (nothing proves the names)\n\n")
+		s.WriteString("**Answered** (nothing proves a name that is not signed)\n\n")
 		for _, c := range list.Closed[max(0, n-most):] {
 			how := string(c.How)
 			if c.Edited {
 				how += " with other arguments"
 			}
-			fmt.Fprintf(s, "- %s · %s **%s**%s, %s%s\n", moment(c.At), span(c.Key), how, by(c.By), via(c.Via), note(c.Reason))
+			fmt.Fprintf(s, "- %s · %s **%s**%s%s, %s%s\n", moment(c.At), span(c.Key), how, by(c.By), proved(c.Signed), via(c.Via), note(c.Reason))
+			if r := c.Revoked; r != nil {
+				fmt.Fprintf(s, "  - **revoked** %s%s%s%s\n", moment(r.At), by(r.By), cameOf(*r), note(r.Reason))
+			}
+			if c.Vetted != nil {
+				line, _ := json.Marshal(c.Vetted)
+				fmt.Fprintf(s, "  - not asked again in this run; for others, add to `vetted` of the policy: %s\n", code(string(line), mostWhy))
+			}
 		}
 		s.WriteString("\n")
 	}
 	if n := len(list.Ignored); n > 0 {
 		s.WriteString("**Ignored answers** (they changed nothing)\n\n")
 		for _, c := range list.Ignored[max(0, n-most):] {
-			fmt.Fprintf(s, "- %s · %s%s\n", moment(c.At), via(c.Via), note(c.Why))
+			fmt.Fprintf(s, "- %s%s · %s%s\n", moment(c.At), by(c.By), via(c.Via), note(c.Why))
 		}
 		s.WriteString("\n")
 	}
+}
+
+// cameOf says what became of a revoked call.
+func cameOf(r approval.Revocation) string {
+	switch r.Outcome {
+	case tool.Denied:
+		return ", it never ran"
+	case tool.Aborted:
+		return ", it had begun and was stopped"
+	case "":
+		return ", the call is asked to stop"
+	}
+	return ", the call had ended with " + string(r.Outcome)
 }
 
 // via says how an answer came.
@@ -218,6 +296,8 @@ func via(how string) string {
 	switch how {
 	case viaSignal, viaUpdate:
 		return "by " + how
+	case viaApprover:
+		return "by an approver in the worker"
 	case viaTimer:
 		return "at its deadline"
 	}

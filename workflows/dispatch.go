@@ -32,14 +32,15 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 	wait := g.patience()
 	p.unseen = true
 	for n := 1; ; n++ {
-		if ctx.Err() != nil {
-			return tool.Deny(tool.ByCancel, "", "the run was cancelled before the call started")
+		if withdrawn(ctx) {
+			return notStarted()
 		}
 		id := call.ID
 		if n > 1 {
 			id = fmt.Sprintf("%s~%d", call.ID, n)
 		}
 		p.place.ActivityID = id
+		g.dispatched(p)
 		var res tool.Result
 		err := recorded(ctx, workflow.ExecuteActivity(g.toolContext(ctx, p, id, queue), protocol.ToolPrefix+call.Name, call), &res)
 		switch {

@@ -60,6 +60,7 @@ func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
 		out.result = tool.Fail(tool.Skipped, "the agent's history is nearly full; what other workers return is in it, and no more of their tools are called")
 	} else {
 		out = a.gate.remote(ctx, s.permit, call)
+		out.result = revoked(ctx, out.result)
 	}
 	return a.receive(ctx, s.permit, call, out)
 }
@@ -76,6 +77,7 @@ func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
 		if refused != nil {
 			return outcome{result: *refused, dispatched: n > 1}
 		}
+		g.dispatched(p)
 		if r.Kind == tool.RemoteWorkflow {
 			return g.child(ctx, p, args)
 		}
@@ -102,8 +104,8 @@ func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
 func (g *gate) mayStart(ctx workflow.Context, p *permit) ([]any, *tool.Result) {
 	refuse := func(r tool.Result) ([]any, *tool.Result) { return nil, &r }
 	switch {
-	case ctx.Err() != nil:
-		return refuse(tool.Deny(tool.ByCancel, "", "the run was cancelled before the call started"))
+	case withdrawn(ctx):
+		return refuse(notStarted())
 	case p.inputRef != nil:
 		return refuse(tooLong(p.facts))
 	case p.expires != 0 && workflow.Now(ctx).Unix() > p.expires:

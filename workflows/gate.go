@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -19,6 +21,9 @@ type Config struct {
 	// Decide and Admit are the local activities: top-level functions, because a method value could be replaced
 	// by an activity that somebody registers under its name.
 	Decide, Admit any
+	// CheckAnswer says why an answer would not count, for updates, whose sender can be told at once. Nothing depends on it:
+	// Admit looks again. Nil lets every answer in.
+	CheckAnswer func(approval.Approval, approval.Resolution) error
 	// Attributes is the local activity that asks whether search attributes can be written; nil never asks.
 	Attributes any
 	// DecideTimeout bounds one decision; zero means 2 s.
@@ -66,11 +71,14 @@ type gate struct {
 	cfg    *Config
 	names  handlers
 	ledger *approval.Ledger
-	// waiting holds the receiver of each open question's answer, by key.
-	waiting map[string]workflow.Settable
-	// early holds answers to questions whose calls do not wait yet, because later calls are still being judged.
-	early map[string]answer
-	board board
+	// mail holds the answers to each open question, by key, also before its call waits for them: later calls of a turn may
+	// still be judged.
+	mail map[string]*mailbox
+	// standing are the allowed calls that have not ended, by key.
+	standing map[string]*standing
+	// vetted are the lines that people have added for this run.
+	vetted []permission.Vetted
+	board  board
 	// places bounds the local activities that run at once, other than those of one turn.
 	places workflow.Semaphore
 	// inbox holds answers that came after an encrypted one, which a coroutine has to read; spawn starts that.
@@ -98,8 +106,8 @@ func newGate(cfg *Config, own bool) *gate {
 	if own {
 		names = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
 	}
-	g := &gate{cfg: cfg, own: own, names: names, ledger: approval.NewLedger(), waiting: map[string]workflow.Settable{},
-		early: map[string]answer{}, named: map[string]bool{}}
+	g := &gate{cfg: cfg, own: own, names: names, ledger: approval.NewLedger(), mail: map[string]*mailbox{},
+		standing: map[string]*standing{}, named: map[string]bool{}}
 	if cfg.Attributes != nil {
 		g.board.attributes.ask = func(ctx workflow.Context) workflow.Future {
 			return workflow.ExecuteLocalActivity(g.local(ctx), cfg.Attributes)
@@ -142,13 +150,15 @@ type answer struct {
 	via        string
 }
 
+func (a answer) by() string { return short(a.resolution.By, mostBy) }
+
 // signal takes an answer that came as a signal. It may settle a future, not block: an answer that is not encrypted is
 // taken outside of any coroutine.
 func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 	var resolutions []approval.Resolution
 	data, err := g.received(ctx, args)
 	if err == nil {
-		resolutions, err = approval.Decode(data, g.ledger.Keys())
+		resolutions, err = approval.Decode(data, g.ledger.Keys(), g.ledger.Named())
 	}
 	if err != nil {
 		why, key := err.Error(), ""
@@ -161,9 +171,9 @@ func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 		if len(args.GetPayloads()) > 1 {
 			why += "; " + onlyFirst
 		}
-		g.ignore(ctx, viaSignal, key, why)
+		g.ignore(ctx, approval.Ignored{Key: key, Via: viaSignal, Why: why})
 	} else if len(args.GetPayloads()) > 1 {
-		g.ignore(ctx, viaSignal, "", "answer ignored: "+onlyFirst)
+		g.ignore(ctx, approval.Ignored{Via: viaSignal, Why: "answer ignored: " + onlyFirst})
 	}
 	for _, r := range resolutions {
 		g.take(ctx, r, viaSignal)
@@ -176,41 +186,60 @@ const onlyFirst = "more than one came in a signal, only the first counts"
 const (
 	viaSignal   = "signal"
 	viaUpdate   = "update"
+	viaApprover = "approver"
 	viaTimer    = "timer"
 	viaWorkflow = "workflow"
 )
 
-// take hands an answer to the call that waits for it; only the first one for a key arrives.
-func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) {
-	if err := g.ledger.Answer(r.Key); err != nil {
-		g.ignore(ctx, via, r.Key, err.Error())
-		return
+// take hands an answer to the call that waits for it. It reports whether a revoked call was on its way already.
+func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) (dispatched bool) {
+	box, a := g.mail[r.Key], answer{r, via}
+	refuse := func(why string) bool {
+		g.ignore(ctx, approval.Ignored{Key: short(r.Key, mostSummary), By: a.by(), Via: via, Why: why})
+		return false
 	}
-	if r.Always {
-		g.ignore(ctx, via, r.Key, "always is not available in this version; the answer is for this call alone")
+	switch {
+	case box == nil && r.Decision == approval.Revoke:
+		return g.revoke(ctx, r, via)
+	case box == nil:
+		err := g.ledger.Check(r.Key)
+		if err == nil {
+			// A question that is open has a mailbox.
+			return refuse("nobody waits for it")
+		}
+		return refuse(err.Error())
+	case box.late != nil && box.late():
+		return refuse("approval " + quoted(r.Key) + ": its deadline has passed")
+	case len(box.answers) >= mostAnswers:
+		return refuse("too many answers to this question came at once")
 	}
-	s, ok := g.waiting[r.Key]
-	if !ok {
-		g.early[r.Key] = answer{r, via}
-		return
-	}
-	delete(g.waiting, r.Key)
-	s.Set(answer{r, via}, nil)
+	// The first one takes the question from the list of those that can be answered.
+	_ = g.ledger.Answer(r.Key)
+	box.post(a)
+	return false
 }
 
 // ignore notes an answer that changed nothing. A signal is handled before its workflow task has a time: until then
 // the clock stands at the task before, perhaps days ago.
-func (g *gate) ignore(ctx workflow.Context, via, key, why string) {
-	workflow.GetLogger(ctx).Warn("assent: answer ignored", "key", key, "reason", why)
-	if via != viaSignal {
-		g.ledger.Ignore(workflow.Now(ctx), via, key, why)
+func (g *gate) ignore(ctx workflow.Context, i approval.Ignored) {
+	if i.Via != viaSignal {
+		g.note(ctx, i)
 		return
 	}
 	g.spawn(ctx, "assent ignored", func(ctx workflow.Context) {
-		g.ledger.Ignore(workflow.Now(ctx), via, key, why)
+		g.note(ctx, i)
 		g.board.details(ctx, g.ledger)
 	})
 }
+
+// note is ignore for where the clock goes.
+func (g *gate) note(ctx workflow.Context, i approval.Ignored) {
+	workflow.GetLogger(ctx).Warn("assent: answer ignored", "key", i.Key, "by", i.By, "reason", i.Why)
+	i.At = workflow.Now(ctx)
+	g.ledger.Ignore(i)
+}
+
+func quoted(key string) string { return fmt.Sprintf("%q", short(key, mostSummary)) }
 
 // register installs the query and the update. Both return at once.
 func (g *gate) register(ctx workflow.Context) error {
@@ -225,20 +254,44 @@ func (g *gate) register(ctx workflow.Context) error {
 			if err != nil {
 				return protocol.Accepted{}, err
 			}
-			g.take(ctx, r, viaUpdate)
+			dispatched := g.take(ctx, r, viaUpdate)
 			g.board.details(ctx, g.ledger)
-			return protocol.Accepted{Key: r.Key, Decision: r.Decision}, nil
+			return accepted(r, dispatched), nil
 		},
 		workflow.UpdateHandlerOptions{Description: "Answers a question: {key, decision, reason, by}", Validator: func(raw converter.RawValue) error {
 			r, err := g.parse(raw)
 			if err != nil {
 				return err
 			}
-			if err := g.ledger.Check(r.Key); err != nil {
-				return temporal.NewNonRetryableApplicationError(err.Error(), protocol.ErrorNotPending, nil)
-			}
-			return nil
+			return g.checkUpdate(r)
 		}})
+}
+
+// checkUpdate refuses an answer that would change nothing. It never runs in a replay, so it may ask the worker.
+func (g *gate) checkUpdate(r approval.Resolution) error {
+	q, open := g.ledger.Question(r.Key)
+	switch {
+	case !open && r.Decision == approval.Revoke:
+		return g.checkRevoke(r.Key)
+	case !open:
+		return notPending(g.ledger.Check(r.Key).Error())
+	case g.ledger.Answered(r.Key) && q.Needs() == 1:
+		return notPending(g.ledger.Check(r.Key).Error() + "; the answer is being looked at")
+	}
+	if box := g.mail[r.Key]; box != nil && box.late != nil && box.late() {
+		return notPending("approval " + quoted(r.Key) + ": its deadline has passed")
+	}
+	if g.cfg.CheckAnswer == nil {
+		return nil
+	}
+	if err := g.cfg.CheckAnswer(q, r); err != nil {
+		return temporal.NewNonRetryableApplicationError("answer refused: "+short(err.Error(), mostReason), protocol.ErrorBadAnswer, nil)
+	}
+	return nil
+}
+
+func notPending(why string) error {
+	return temporal.NewNonRetryableApplicationError(why, protocol.ErrorNotPending, nil)
 }
 
 func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {

@@ -44,6 +44,7 @@ func (g *gate) guard(ctx workflow.Context, facts protocol.ToolFacts, activityTyp
 		if err := p.stamp(ctx, g.cfg.Keys, activityType); err != nil {
 			return nil, err
 		}
+		g.dispatched(p)
 		return next(ctx, activityType, shot.frozen()...), nil
 	})
 }
@@ -66,6 +67,7 @@ func (g *gate) guardLocal(ctx workflow.Context, facts protocol.ToolFacts, activi
 		if err := p.stamp(ctx, g.cfg.Keys, activityType); err != nil {
 			return nil, err
 		}
+		g.dispatched(p)
 		return next(ctx, activityType, args...), nil
 	})
 }
@@ -76,9 +78,12 @@ func (g *gate) operation(ctx workflow.Context, facts protocol.ToolFacts, name st
 	if err != nil {
 		return unreadable(name, err)
 	}
-	if _, err = g.permitted(ctx, g.request(ctx, g.number(), facts, shot)); err != nil {
+	p, err := g.permitted(ctx, g.request(ctx, g.number(), facts, shot))
+	if err != nil {
 		return err
 	}
+	// From here on the operation cannot be taken back.
+	g.begun(ctx, p)
 	if err = g.unchanged(ctx, shot, []any{arg}); err != nil {
 		return unreadable(name, err)
 	}
@@ -100,8 +105,11 @@ func (g *gate) enter(ctx workflow.Context, args []any) error {
 	if err != nil {
 		return unreadable(name, err)
 	}
-	_, err = g.permitted(ctx, g.request(ctx, g.number(), facts, shot))
-	g.passed = err == nil
+	p, err := g.permitted(ctx, g.request(ctx, g.number(), facts, shot))
+	if g.passed = err == nil; g.passed {
+		// From here on the run is cancelled like any other.
+		g.begun(ctx, p)
+	}
 	return err
 }
 
@@ -113,7 +121,7 @@ func (g *gate) number() string {
 
 func (g *gate) request(ctx workflow.Context, id string, facts protocol.ToolFacts, shot snapshot) protocol.DecideRequest {
 	return protocol.DecideRequest{CallID: id, Tool: facts, Input: shot.input, Unencoded: shot.failed,
-		Subject: protocol.Subject{Agent: tool.Agent{Type: workflow.GetInfo(ctx).WorkflowType.Name}}}
+		Subject: protocol.Subject{Vetted: g.vetted, Agent: tool.Agent{Type: workflow.GetInfo(ctx).WorkflowType.Name}}}
 }
 
 // later runs a call when it may run. It returns at once, so that parallel calls ask in parallel.
@@ -126,7 +134,24 @@ func (g *gate) later(ctx workflow.Context, req protocol.DecideRequest,
 			settable.SetError(err)
 			return
 		}
+		ctx, done := g.revocable(ctx, p)
+		if revocation(ctx) != nil {
+			settable.SetError(g.denied(revoked(ctx, notStarted())))
+			done(tool.Denied)
+			return
+		}
 		f, err := run(ctx, p)
+		if err != nil {
+			settable.SetError(err)
+			done(tool.ToolError)
+			return
+		}
+		if p.standing == nil {
+			g.hand(ctx, settable, f)
+			return
+		}
+		code, err := g.ended(ctx, f)
+		done(code)
 		if err != nil {
 			settable.SetError(err)
 			return
@@ -168,16 +193,24 @@ func (g *gate) permitted(ctx workflow.Context, req protocol.DecideRequest) (*per
 		refused = &r
 	}
 	if refused != nil {
-		message, detail := protocol.Refusal(*refused, g.cfg.Words)
-		o := temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{detail}}
-		if refused.Failure.Reason == tool.ByCancel {
-			// So that the workflow knows it for a cancellation, and may end as cancelled.
-			o.Cause = workflow.ErrCanceled
+		if p != nil {
+			g.begun(ctx, p)
 		}
-		return nil, temporal.NewApplicationErrorWithOptions(message, protocol.ErrorDenied, o)
+		return nil, g.denied(*refused)
 	}
 	p.place.ActivityID = req.CallID
 	return p, nil
+}
+
+// denied is the error that a refused call gives to its workflow.
+func (g *gate) denied(r tool.Result) error {
+	message, detail := protocol.Refusal(r, g.cfg.Words)
+	o := temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{detail}}
+	if r.Failure.Reason == tool.ByCancel {
+		// So that the workflow knows it for a cancellation, and may end as cancelled.
+		o.Cause = workflow.ErrCanceled
+	}
+	return temporal.NewApplicationErrorWithOptions(message, protocol.ErrorDenied, o)
 }
 
 func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, *tool.Result) {

@@ -32,6 +32,8 @@ type permit struct {
 	policy   string
 	expires  int64
 	approved *tool.Approved
+	// standing lets an approved call be revoked.
+	standing *standing
 	place    protocol.Place
 	// unseen says that the call ended without any worker's observers having seen it.
 	unseen bool
@@ -184,28 +186,6 @@ func reasonOf(by permission.Decider) tool.Reason {
 	return tool.ByRule
 }
 
-// question opens the approval of an asked call. Calls of one turn are opened in the model's order.
-func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) approval.Approval {
-	now := workflow.Now(ctx)
-	input, ref := finalInput(req, d)
-	input = shown(input, ref)
-	agent := req.Subject.Agent.Type
-	if agent == "" {
-		agent = workflow.GetInfo(ctx).WorkflowType.Name
-	}
-	q := approval.Approval{
-		Tool: req.Tool.Name, Input: input, Why: why(d.Decision), DecidedBy: d.Decision.DecidedBy, Rule: d.Decision.Rule,
-		Segments: d.Decision.Segments, AskedAt: now, Agent: agent, CallID: req.CallID,
-		Seal: approval.Seal{RunID: d.RunID, ContentKey: g.contentKey(d), InputDigest: d.InputDigest,
-			ContractHash: req.Tool.ContractHash, PolicyDigest: d.Decision.PolicyDigest},
-	}
-	if d.Approval != nil && d.Approval.Deadline > 0 {
-		at := now.Add(d.Approval.Deadline)
-		q.Deadline = &at
-	}
-	return g.ledger.Open(q)
-}
-
 // finalInput is what was decided on: inline, or by reference.
 func finalInput(req protocol.DecideRequest, d protocol.DecideResponse) (json.RawMessage, *blob.Ref) {
 	switch {
@@ -230,176 +210,6 @@ func shown(input json.RawMessage, ref *blob.Ref) json.RawMessage {
 
 func (p *permit) shown() json.RawMessage { return shown(p.input, p.inputRef) }
 
-// why says in one line which layer asks.
-func why(d permission.Decision) string {
-	switch {
-	case d.Reason != "":
-		// The reason of a rule begins with the rule.
-		return string(d.DecidedBy) + " " + d.Reason
-	case d.Rule != nil:
-		return string(d.DecidedBy) + " " + d.Rule.String()
-	}
-	return string(d.DecidedBy)
-}
-
-// ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a
-// timer. It returns the permit, or the result that refuses.
-func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
-	for {
-		ans, how := g.await(ctx, q)
-		if how != "" {
-			why := ""
-			if how == approval.Cancelled {
-				how, why = stopped(ctx)
-			}
-			return nil, g.closed(ctx, q, approval.Closed{How: how, Via: viaFor(how), Reason: why})
-		}
-		resp := g.admit(ctx, q, req, d, ans.resolution)
-		if ctx.Err() != nil {
-			g.ledger.Ignore(workflow.Now(ctx), ans.via, q.Key, "the answer came with the cancellation")
-			how, why := stopped(ctx)
-			return nil, g.closed(ctx, q, approval.Closed{How: how, Via: viaWorkflow, Reason: why})
-		}
-		c := approval.Closed{How: resp.How, By: resp.By, Reason: resp.Reason, Via: ans.via,
-			Edited: resp.How == approval.Allowed && (len(resp.Input) > 0 || resp.InputRef != nil)}
-		if resp.How == approval.Denied && resp.DecidedBy != "" {
-			g.closed(ctx, q, c)
-			return nil, overruled(resp)
-		}
-		switch resp.How {
-		case approval.Allowed:
-			g.closed(ctx, q, c)
-			return g.granted(ctx, q, req, d, resp), tool.Result{}
-		case approval.Void:
-			// The answer was given to another run of this history. The question is put again under a new key.
-			g.closed(ctx, q, c)
-			d.RunID = resp.RunID
-			q = g.question(ctx, req, d)
-		default:
-			return nil, g.closed(ctx, q, c)
-		}
-	}
-}
-
-// await returns the first answer, or how the question ended without one.
-func (g *gate) await(ctx workflow.Context, q approval.Approval) (answer, approval.How) {
-	f, s := workflow.NewFuture(ctx)
-	if a, ok := g.early[q.Key]; ok {
-		delete(g.early, q.Key)
-		s.Set(a, nil)
-	} else {
-		g.waiting[q.Key] = s
-		defer delete(g.waiting, q.Key)
-	}
-	g.board.idle(ctx, g.ledger)
-	defer g.board.busy()
-
-	timerCtx, stop := workflow.WithCancel(ctx)
-	defer stop()
-	var ans answer
-	var how approval.How
-	sel := workflow.NewSelector(ctx)
-	sel.AddReceive(ctx.Done(), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); how = approval.Cancelled })
-	sel.AddFuture(f, func(f workflow.Future) {
-		if err := f.Get(ctx, &ans); err != nil {
-			how = approval.Abandoned
-		}
-	})
-	if q.Deadline != nil {
-		timer := workflow.NewTimerWithOptions(timerCtx, q.Deadline.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: label(q.Key) + " · deadline"})
-		sel.AddFuture(timer, func(f workflow.Future) {
-			if rang(f.Get(ctx, nil)) {
-				how = approval.Expired
-			}
-		})
-	}
-	sel.Select(ctx)
-	if ctx.Err() != nil {
-		// When cancellation and answer arrive in one task, cancellation wins and the answer is noted.
-		if f.IsReady() && f.Get(ctx, &ans) == nil {
-			g.ledger.Ignore(workflow.Now(ctx), ans.via, q.Key, "the answer came with the cancellation")
-		}
-		how = approval.Cancelled
-	}
-	return ans, how
-}
-
-// admit asks the worker whether an answer takes effect.
-func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, r approval.Resolution) protocol.AdmitResponse {
-	_, final := finalInput(req, d)
-	defer g.place(ctx)()
-	var resp protocol.AdmitResponse
-	ask := protocol.AdmitRequest{Question: q, Resolution: r, Decide: req, Final: final}
-	err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit, ask), &resp)
-	if err == nil && resp.Slow {
-		resp = protocol.AdmitResponse{}
-		err = recorded(ctx, g.slowly(ctx, req, false, " · admit", protocol.ActivityAdmitSlow, ask), &resp)
-	}
-	if err == nil && resp.Key != q.Key {
-		err = fmt.Errorf("admission is about %q", resp.Key)
-	}
-	if err != nil {
-		return protocol.AdmitResponse{Key: q.Key, How: approval.Denied,
-			Reason: "the answer could not be admitted: " + short(err.Error(), 500)}
-	}
-	g.board.attributes.learn(ctx, resp.Attributes)
-	return resp
-}
-
-// granted is the permit of an approved call.
-func (g *gate) granted(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, resp protocol.AdmitResponse) *permit {
-	d.RunID, d.Decision.PolicyDigest, d.InputDigest = resp.RunID, resp.PolicyDigest, resp.InputDigest
-	p := g.permit(ctx, req, d)
-	if len(resp.Input) > 0 || resp.InputRef != nil {
-		p.input, p.inputRef, p.modified = resp.Input, resp.InputRef, true
-	}
-	p.expires = resp.Expires
-	p.approved = &tool.Approved{Key: q.Key, By: resp.By, Reason: resp.Reason}
-	return p
-}
-
-// closed records how a question ended and returns the result of its call.
-func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Closed) tool.Result {
-	c.Key, c.At = q.Key, workflow.Now(ctx)
-	g.ledger.Close(c)
-	g.board.details(ctx, g.ledger)
-	var reason tool.Reason
-	var msg string
-	switch c.How {
-	case approval.Denied:
-		reason, msg = tool.ByPerson, "a person denied this call"
-	case approval.Revoked:
-		reason, msg = tool.ByRevoke, "the question was withdrawn"
-	case approval.Expired:
-		reason, msg = tool.ByExpiry, "the answer came too late"
-		if c.Via == viaTimer {
-			msg, c.By = "nobody answered in time", viaTimer
-		}
-	case approval.Cancelled:
-		reason, msg = tool.ByCancel, "the run was cancelled while the call waited for an answer"
-	default:
-		reason, msg = tool.ByAbandon, "the question was dropped"
-	}
-	if c.Reason != "" {
-		msg += ": " + c.Reason
-	}
-	return tool.Deny(reason, c.By, msg)
-}
-
-// overruled is the result of a call that a person allowed and that a second look denied.
-func overruled(r protocol.AdmitResponse) tool.Result {
-	res := tool.Deny(reasonOf(r.DecidedBy), string(r.DecidedBy), "a person allowed this call, and "+r.Reason)
-	res.Failure.Issues = r.Invalid
-	return res
-}
-
-func viaFor(how approval.How) string {
-	if how == approval.Expired {
-		return viaTimer
-	}
-	return viaWorkflow
-}
-
 // stopped says how the questions of a cancelled context close, and why.
 func stopped(ctx workflow.Context) (approval.How, string) {
 	c, _ := ctx.Value(causeKey{}).(*cause)
@@ -415,6 +225,8 @@ func stopped(ctx workflow.Context) (approval.How, string) {
 // when a user cancelled the run.
 type cause struct {
 	text string
+	// revoked is set when somebody took back the allow under which the context's call runs.
+	revoked *approval.Revocation
 	// outer is the cause of the context around.
 	outer *cause
 }

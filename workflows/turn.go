@@ -154,13 +154,15 @@ func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(s
 		a.gate.board.running(ctx, a.gate.ledger)
 		s.permit, s.state = p, stepReady
 	}
+	ctx, done := a.gate.revocable(ctx, s.permit)
+	defer func() { done(s.result.Code) }()
 	// Waiting for a place ends with the run; dispatch then says so.
 	_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
 	s.state = stepRunning
 	if s.facts.Remote != nil {
 		s.result = a.foreign(ctx, s)
 	} else {
-		s.result = a.gate.dispatch(ctx, s.permit, a.callOf(ctx, s), a.env.queue)
+		s.result = revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(ctx, s), a.env.queue))
 	}
 	if s.permit.modified {
 		s.result.FinalInput = s.permit.shown()

@@ -1,0 +1,225 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// question opens the approval of an asked call. Calls of one turn are opened in the model's order.
+func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) approval.Approval {
+	now := workflow.Now(ctx)
+	input, ref := finalInput(req, d)
+	input = shown(input, ref)
+	agent := req.Subject.Agent.Type
+	if agent == "" {
+		agent = workflow.GetInfo(ctx).WorkflowType.Name
+	}
+	q := approval.Approval{
+		Tool: req.Tool.Name, Input: input, Why: why(d.Decision), DecidedBy: d.Decision.DecidedBy, Rule: d.Decision.Rule,
+		Segments: d.Decision.Segments, AskedAt: now, Agent: agent, CallID: req.CallID,
+		Seal: approval.Seal{RunID: d.RunID, ContentKey: g.contentKey(d), InputDigest: d.InputDigest,
+			ContractHash: req.Tool.ContractHash, PolicyDigest: d.Decision.PolicyDigest},
+	}
+	if d.Approval != nil && d.Approval.Deadline > 0 {
+		at := now.Add(d.Approval.Deadline)
+		q.Deadline = &at
+	}
+	if d.Approval != nil {
+		q.Approvers = d.Approval.Approvers
+	}
+	q.RequestedBy = req.Subject.RequestedBy
+	q = g.ledger.Open(q)
+	g.mail[q.Key] = &mailbox{}
+	return q
+}
+
+// why says in one line which layer asks.
+func why(d permission.Decision) string {
+	switch {
+	case d.Reason != "":
+		// The reason of a rule begins with the rule.
+		return string(d.DecidedBy) + " " + d.Reason
+	case d.Rule != nil:
+		return string(d.DecidedBy) + " " + d.Rule.String()
+	}
+	return string(d.DecidedBy)
+}
+
+// ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a
+// timer. It returns the permit, or the result that refuses.
+func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
+	v := g.vigil(ctx, q, req, d)
+	defer func() { v.end() }()
+	for {
+		ans, how := v.next(ctx)
+		if how != "" {
+			why := ""
+			if how == approval.Cancelled {
+				how, why = stopped(ctx)
+			}
+			return nil, g.closed(ctx, v.q, approval.Closed{How: how, Via: viaFor(how), Reason: why})
+		}
+		resp := g.admit(ctx, v.q, req, d, ans)
+		if ctx.Err() != nil {
+			g.note(ctx, approval.Ignored{Key: v.q.Key, By: ans.by(), Via: ans.via, Why: withCancellation})
+			v.dismiss(ctx, withCancellation)
+			how, why := stopped(ctx)
+			return nil, g.closed(ctx, v.q, approval.Closed{How: how, Via: viaWorkflow, Reason: why})
+		}
+		c := approval.Closed{How: resp.How, By: resp.By, Signed: resp.Signed, Reason: resp.Reason, Via: ans.via, Vetted: resp.Vetted}
+		vote := approval.Vote{By: resp.By, Signed: resp.Signed, Reason: resp.Reason, At: workflow.Now(ctx), Via: ans.via}
+		switch resp.How {
+		case approval.Counted:
+			v.count(ctx, vote)
+		case approval.Uncounted:
+			v.uncount(ctx, ans, resp.Reason)
+		case approval.Allowed:
+			c.Edited = len(resp.Input) > 0 || resp.InputRef != nil
+			together(&c, append(slices.Clone(v.q.Votes), vote))
+			return g.granted(ctx, v.q, req, d, resp, c), tool.Result{}
+		case approval.Void:
+			// The answer was given to another run of this history. The question is put again under a new key.
+			g.closed(ctx, v.q, c)
+			d.RunID = resp.RunID
+			v.end()
+			v = g.vigil(ctx, g.question(ctx, req, d), req, d)
+		case approval.Denied, approval.Revoked, approval.Expired:
+			res := g.closed(ctx, v.q, c)
+			if resp.DecidedBy != "" {
+				res = overruled(resp)
+			}
+			return nil, res
+		default:
+			c.How, c.Reason = approval.Denied, "the answer was admitted as nothing that is known: "+short(string(resp.How), 100)
+			return nil, g.closed(ctx, v.q, c)
+		}
+	}
+}
+
+// together makes one answer of several.
+func together(c *approval.Closed, votes []approval.Vote) {
+	if len(votes) < 2 {
+		return
+	}
+	names := make([]string, len(votes))
+	c.Votes, c.Signed = votes, true
+	for i, v := range votes {
+		names[i] = v.By
+		c.Signed = c.Signed && v.Signed
+	}
+	c.By = short(strings.Join(names, ", "), mostReason)
+}
+
+// admit asks the worker whether an answer takes effect.
+func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, a answer) protocol.AdmitResponse {
+	_, final := finalInput(req, d)
+	defer g.place(ctx)()
+	var resp protocol.AdmitResponse
+	ask := protocol.AdmitRequest{Question: q, Resolution: a.resolution, Via: a.via, Decide: req, Final: final}
+	err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit, ask), &resp)
+	if err == nil && resp.Slow {
+		resp = protocol.AdmitResponse{}
+		err = recorded(ctx, g.slowly(ctx, req, false, " · admit", protocol.ActivityAdmitSlow, ask), &resp)
+	}
+	if err == nil && resp.Key != q.Key {
+		err = fmt.Errorf("admission is about %q", resp.Key)
+	}
+	if err != nil {
+		return protocol.AdmitResponse{Key: q.Key, How: approval.Denied,
+			Reason: "the answer could not be admitted: " + short(err.Error(), 500)}
+	}
+	g.board.attributes.learn(ctx, resp.Attributes)
+	return resp
+}
+
+// granted closes an allowed question and returns the permit of its call.
+func (g *gate) granted(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse,
+	resp protocol.AdmitResponse, c approval.Closed) *permit {
+	standing := g.stand(q.Key)
+	g.vet(ctx, q.Key, resp)
+	g.closed(ctx, q, c)
+	d.RunID, d.Decision.PolicyDigest, d.InputDigest = resp.RunID, resp.PolicyDigest, resp.InputDigest
+	p := g.permit(ctx, req, d)
+	if len(resp.Input) > 0 || resp.InputRef != nil {
+		p.input, p.inputRef, p.modified = resp.Input, resp.InputRef, true
+	}
+	p.expires = resp.Expires
+	p.approved = &tool.Approved{Key: q.Key, By: c.By, Signed: c.Signed, Reason: resp.Reason}
+	p.standing = standing
+	return p
+}
+
+// mostVetted bounds the lines that one run adds: they go with every decision.
+const mostVetted = 100
+
+// vet takes the line that an answer adds, or says why there is none.
+func (g *gate) vet(ctx workflow.Context, key string, resp protocol.AdmitResponse) {
+	why := resp.NotVetted
+	switch {
+	case resp.Vetted != nil && len(g.vetted) < mostVetted:
+		// Requests that are on their way keep the list they have.
+		g.vetted = append(slices.Clone(g.vetted), *resp.Vetted)
+	case resp.Vetted != nil:
+		why = fmt.Sprintf("%d lines hold for this run already", mostVetted)
+	}
+	if why != "" {
+		g.note(ctx, approval.Ignored{Key: key, By: resp.By, Via: viaWorkflow, Why: "always adds no line: " + why + "; the answer is for this call alone"})
+	}
+}
+
+// closed records how a question ended and returns the result of its call.
+func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Closed) tool.Result {
+	c.Key, c.At = q.Key, workflow.Now(ctx)
+	g.ledger.Close(c)
+	if box := g.mail[q.Key]; box != nil {
+		// The first close wins; whoever came after it is told so.
+		delete(g.mail, q.Key)
+		for _, a := range box.answers {
+			g.note(ctx, approval.Ignored{Key: q.Key, By: a.by(), Via: a.via, Why: (&approval.StateError{Key: q.Key, How: c.How}).Error()})
+		}
+	}
+	g.board.details(ctx, g.ledger)
+	var reason tool.Reason
+	var msg string
+	switch c.How {
+	case approval.Denied:
+		reason, msg = tool.ByPerson, "a person denied this call"
+	case approval.Revoked:
+		reason, msg = tool.ByRevoke, "the question was withdrawn"
+	case approval.Expired:
+		reason, msg = tool.ByExpiry, "the answer came too late"
+		if c.Via == viaTimer {
+			msg, c.By = "nobody answered in time", viaTimer
+		}
+	case approval.Cancelled:
+		reason, msg = tool.ByCancel, "the run was cancelled while the call waited for an answer"
+	default:
+		reason, msg = tool.ByAbandon, "the question was dropped"
+	}
+	if c.Reason != "" {
+		msg += ": " + c.Reason
+	}
+	return tool.Deny(reason, c.By, msg)
+}
+
+// overruled is the result of a call that a person allowed and that a second look denied.
+func overruled(r protocol.AdmitResponse) tool.Result {
+	res := tool.Deny(reasonOf(r.DecidedBy), string(r.DecidedBy), "a person allowed this call, and "+r.Reason)
+	res.Failure.Issues = r.Invalid
+	return res
+}
+
+func viaFor(how approval.How) string {
+	if how == approval.Expired {
+		return viaTimer
+	}
+	return viaWorkflow
+}

@@ -1,0 +1,295 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// mailbox holds the answers to one open question, in the order in which they came. Rivals wait in it while one of them
+// is admitted: the first that counts closes the question, and the others are told so.
+type mailbox struct {
+	answers []answer
+	// wake is set while the call waits.
+	wake workflow.Settable
+	// late reports whether the deadline has passed in history, before whatever comes now.
+	late func() bool
+}
+
+const (
+	// mostAnswers bounds the answers to one question that wait to be admitted.
+	mostAnswers = 256
+	// mostReminders bounds the reminders of one question: each is a timer in history.
+	mostReminders = 100
+)
+
+const withCancellation = "the answer came with the cancellation"
+
+func (b *mailbox) post(a answer) {
+	b.answers = append(b.answers, a)
+	if b.wake != nil {
+		b.wake.Set(nil, nil)
+		b.wake = nil
+	}
+}
+
+func (b *mailbox) take() (answer, bool) {
+	if len(b.answers) == 0 {
+		return answer{}, false
+	}
+	a := b.answers[0]
+	b.answers = b.answers[1:]
+	return a, true
+}
+
+// vigil waits for the answers to one question. Without reminders, escalation and deadline there is no timer, and
+// without an approver no activity.
+type vigil struct {
+	gate   *gate
+	q      approval.Approval
+	policy permission.ApprovalPolicy
+	box    *mailbox
+	// call is what an approver is told; nil without one.
+	call *tool.Call
+	risk tool.Risk
+	// consulted is true while the approver is asked.
+	consulted bool
+	reminded  time.Time
+
+	// life ends with the vigil.
+	life workflow.Context
+	end  func()
+	// timer rings at the next occasion.
+	timer    workflow.Future
+	occasion string
+}
+
+// The occasions for which a timer is set.
+const (
+	atDeadline   = "deadline"
+	atEscalation = "escalation"
+	atReminder   = "reminder"
+)
+
+func (g *gate) vigil(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) *vigil {
+	v := &vigil{gate: g, q: q, box: g.mail[q.Key], reminded: q.AskedAt}
+	v.life, v.end = workflow.WithCancel(ctx)
+	if d.Approval != nil {
+		v.policy = *d.Approval
+	}
+	v.box.late = func() bool { return v.timer != nil && v.occasion == atDeadline && v.timer.IsReady() }
+	if d.Approver {
+		input, ref := finalInput(req, d)
+		agent := req.Subject.Agent
+		v.call = &tool.Call{ID: req.CallID, Name: req.Tool.Name, Input: input, InputRef: ref, ContractHash: req.Tool.ContractHash,
+			Source: req.Tool.Source, Agent: &agent, Dir: req.Subject.Dir, Isolation: req.Subject.Isolation, Store: req.Store, Modified: d.Decision.Modified}
+		v.risk = req.Tool.Risk
+	}
+	v.consult(protocol.OccasionAsked)
+	return v
+}
+
+// next returns the next answer, or how the question ended without one.
+func (v *vigil) next(ctx workflow.Context) (answer, approval.How) {
+	g := v.gate
+	if ctx.Err() == nil {
+		if a, ok := v.box.take(); ok {
+			return a, ""
+		}
+	}
+	g.board.idle(ctx, g.ledger)
+	defer g.board.busy()
+	for {
+		if ctx.Err() != nil {
+			// When cancellation and answer arrive in one task, cancellation wins and the answer is noted.
+			v.dismiss(ctx, withCancellation)
+			return answer{}, approval.Cancelled
+		}
+		if a, ok := v.box.take(); ok {
+			return a, ""
+		}
+		if v.timer != nil && v.timer.IsReady() {
+			if v.rings(ctx) {
+				return answer{}, approval.Expired
+			}
+			continue
+		}
+		v.wait(ctx)
+	}
+}
+
+// wait returns when there is something to look at.
+func (v *vigil) wait(ctx workflow.Context) {
+	v.arm(ctx)
+	mail, wake := workflow.NewFuture(ctx)
+	v.box.wake = wake
+	sel := workflow.NewSelector(ctx)
+	sel.AddReceive(ctx.Done(), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
+	sel.AddFuture(mail, func(workflow.Future) {})
+	if v.timer != nil {
+		sel.AddFuture(v.timer, func(workflow.Future) {})
+	}
+	sel.Select(ctx)
+	v.box.wake = nil
+}
+
+// arm sets the timer for what comes next.
+func (v *vigil) arm(ctx workflow.Context) {
+	if v.timer != nil {
+		return
+	}
+	at, what := v.upcoming()
+	if what == "" {
+		return
+	}
+	v.occasion = what
+	v.timer = workflow.NewTimerWithOptions(v.life, at.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: label(v.q.Key) + " · " + what})
+}
+
+// upcoming is the first of deadline, escalation and reminder; of those at the same moment, in this order.
+func (v *vigil) upcoming() (at time.Time, what string) {
+	first := func(t time.Time, name string) {
+		if what == "" || t.Before(at) {
+			at, what = t, name
+		}
+	}
+	if v.q.Deadline != nil {
+		first(*v.q.Deadline, atDeadline)
+	}
+	if e := v.policy.Escalate; e != nil && v.q.Escalated == nil {
+		first(v.q.AskedAt.Add(e.After), atEscalation)
+	}
+	if v.policy.Remind > 0 && v.q.Reminded < mostReminders {
+		first(v.reminded.Add(v.policy.Remind), atReminder)
+	}
+	return at, what
+}
+
+// rings acts on a timer and reports whether the question has expired.
+func (v *vigil) rings(ctx workflow.Context) (expired bool) {
+	what, rung := v.occasion, rang(v.timer.Get(ctx, nil))
+	v.timer, v.occasion = nil, ""
+	now := workflow.Now(ctx)
+	switch {
+	case !rung:
+		return false
+	case what == atDeadline:
+		return true
+	case what == atEscalation:
+		v.escalate(now)
+		v.tell(ctx, MetricEscalations, "assent: nobody has answered, more people are asked", "groups", v.q.EscalatedTo)
+		v.consult(protocol.OccasionEscalated)
+	default:
+		v.q.Reminded++
+		v.reminded = now
+		v.tell(ctx, MetricReminders, "assent: a call still waits for an answer", "reminder", v.q.Reminded)
+		v.consult(protocol.OccasionReminded)
+	}
+	return false
+}
+
+func (v *vigil) escalate(now time.Time) {
+	groups := v.policy.Escalate.Groups
+	v.q.Escalated, v.q.EscalatedTo = &now, groups
+	// No groups means anybody, and more than that there are not.
+	if a := v.q.Approvers; a != nil && len(a.Groups) > 0 {
+		wider := permission.Approvers{Groups: slices.Clone(a.Groups), Min: a.Min}
+		for _, g := range groups {
+			if !slices.Contains(wider.Groups, g) {
+				wider.Groups = append(wider.Groups, g)
+			}
+		}
+		v.q.Approvers = &wider
+	}
+}
+
+// Metrics of questions that wait, by tool.
+const (
+	MetricReminders   = "assent_approval_reminders"
+	MetricEscalations = "assent_approval_escalations"
+)
+
+// tell makes a change of the question known: on the workflow's page, in the log and in a metric.
+func (v *vigil) tell(ctx workflow.Context, metric, msg string, keyvals ...any) {
+	v.changed(ctx)
+	workflow.GetLogger(ctx).Warn(msg, append([]any{"key", v.q.Key, "tool", v.q.Tool, "asked", v.q.AskedAt}, keyvals...)...)
+	workflow.GetMetricsHandler(ctx).WithTags(map[string]string{"tool": v.q.Tool}).Counter(metric).Inc(1)
+}
+
+func (v *vigil) changed(ctx workflow.Context) {
+	v.gate.ledger.Update(v.q)
+	v.gate.board.changed(v.q.Key)
+	v.gate.board.details(ctx, v.gate.ledger)
+}
+
+// count adds an allow that is not enough.
+func (v *vigil) count(ctx workflow.Context, vote approval.Vote) {
+	v.q.Votes = append(slices.Clone(v.q.Votes), vote)
+	v.reopen()
+	v.changed(ctx)
+}
+
+// uncount notes an allow of somebody who cannot give one.
+func (v *vigil) uncount(ctx workflow.Context, a answer, why string) {
+	v.gate.note(ctx, approval.Ignored{Key: v.q.Key, By: a.by(), Via: a.via, Why: "it does not count: " + why})
+	v.reopen()
+	v.changed(ctx)
+}
+
+// reopen takes answers again, unless some wait already.
+func (v *vigil) reopen() {
+	if len(v.box.answers) == 0 {
+		v.gate.ledger.Reopen(v.q.Key)
+	}
+}
+
+// dismiss notes the answers that wait and will not be looked at.
+func (v *vigil) dismiss(ctx workflow.Context, why string) {
+	for a, ok := v.box.take(); ok; a, ok = v.box.take() {
+		v.gate.note(ctx, approval.Ignored{Key: v.q.Key, By: a.by(), Via: a.via, Why: why})
+	}
+}
+
+// consult asks the approver that is registered on a worker, unless it is being asked. What it says is an answer like
+// any other; a failure is a deny.
+func (v *vigil) consult(why protocol.Occasion) {
+	if v.call == nil || v.consulted {
+		return
+	}
+	v.consulted = true
+	req := protocol.ApproverRequest{Question: v.q, Occasion: why, Call: *v.call, Risk: v.risk}
+	key := v.q.Key
+	workflow.GoNamed(v.life, "assent approver "+key, func(ctx workflow.Context) {
+		resp, err := v.gate.approver(ctx, req)
+		v.consulted = false
+		switch {
+		case ctx.Err() != nil, err == nil && resp.Unavailable:
+			return
+		case err != nil:
+			resp = protocol.ApproverResponse{Decision: approval.Deny, Reason: "the approver failed: " + short(err.Error(), 500)}
+		}
+		v.gate.take(ctx, approval.Resolution{Key: key, Decision: resp.Decision, By: resp.By, Reason: resp.Reason}, viaApprover)
+	})
+}
+
+// approver runs the activity that asks it.
+func (g *gate) approver(ctx workflow.Context, req protocol.ApproverRequest) (protocol.ApproverResponse, error) {
+	var resp protocol.ApproverResponse
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
+		StartToCloseTimeout: slowDecision, HeartbeatTimeout: heartbeat,
+		// A worker that was lost meanwhile has said nothing.
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 10,
+			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
+		Summary: fmt.Sprintf("%s · ask approver, %s", label(req.Call.Name), req.Occasion),
+	})
+	return resp, recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityAskApprover, req), &resp)
+}
