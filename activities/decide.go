@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -147,7 +148,7 @@ func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain
 	}
 	if d.Verdict == permission.Ask {
 		policy := chain.ApprovalFor(*d)
-		resp.Approval = &policy
+		resp.Approval, resp.Approver = &policy, e.cfg.Pipeline.HasApprover()
 	}
 	switch {
 	case !d.Modified:
@@ -223,27 +224,43 @@ func AssentAdmitSlow(ctx context.Context, req protocol.AdmitRequest) (protocol.A
 
 func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest, slow bool) (protocol.AdmitResponse, error) {
 	q, r := req.Question, req.Resolution
-	resp := protocol.AdmitResponse{Key: q.Key, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, By: cut(r.By, 200),
+	resp := protocol.AdmitResponse{Key: q.Key, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID,
 		Reason: cut(r.Reason, 2000), How: approval.Denied, Attributes: e.attributesNow(ctx)}
+	who, bad := e.authorize(q, r, req.Via)
+	resp.By, resp.Signed = who.name, who.signed
+	unentitled := new(approval.UnentitledError)
+	until := r.ExpiresAt
+	for _, v := range q.Votes {
+		if v.ExpiresAt != nil && (until == nil || v.ExpiresAt.Before(*until)) {
+			until = v.ExpiresAt
+		}
+	}
 	switch {
 	case q.Seal.RunID != resp.RunID:
 		// A reset delivers old answers again, and whoever answers may have read the question of the run before.
 		resp.How, resp.Reason = approval.Void, "the question was asked before the run was reset; it is open again under a new key"
+		return resp, nil
+	case errors.As(bad, &unentitled):
+		resp.How, resp.Reason = approval.Uncounted, unentitled.Why
+		return resp, nil
+	case bad != nil:
+		// A signature that proves nothing is no allow, whoever sent it.
+		resp.Reason = bad.Error()
 		return resp, nil
 	case r.Decision == approval.Revoke:
 		resp.How = approval.Revoked
 		return resp, nil
 	case r.Decision != approval.Allow:
 		return resp, nil
-	case r.Signature != nil:
-		resp.Reason = "signed answers cannot be verified by this worker"
-		return resp, nil
-	case r.ExpiresAt != nil && time.Now().After(*r.ExpiresAt):
+	case until != nil && time.Now().After(*until):
 		resp.How, resp.Reason = approval.Expired, "an allow arrived after the moment until which it was good"
 		return resp, nil
+	case len(r.Input) > 0 && q.Needs() > 1:
+		resp.How, resp.Reason = approval.Uncounted, noEdits
+		return resp, nil
 	}
-	if r.ExpiresAt != nil {
-		resp.Expires = r.ExpiresAt.Unix()
+	if until != nil {
+		resp.Expires = until.Unix()
 	}
 	return e.rejudge(ctx, req, resp, slow)
 }
@@ -299,8 +316,42 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 		resp.DecidedBy, resp.Reason = permission.ByHook, "a hook would change the edited arguments"
 		return resp, nil
 	}
+	if len(q.Votes)+1 < q.Needs() {
+		resp.How = approval.Counted
+		return resp, nil
+	}
 	resp.How, resp.InputDigest, resp.PolicyDigest = approval.Allowed, sum, d.PolicyDigest
+	if req.Resolution.Always {
+		e.propose(ctx, req, &resp, info, input)
+	}
 	return e.keepEdit(ctx, resp, input, edited)
+}
+
+// propose adds the vetted line that keeps the same command from being asked about again, if one can.
+func (e *Engine) propose(ctx context.Context, req protocol.AdmitRequest, resp *protocol.AdmitResponse, info tool.Info, input json.RawMessage) {
+	if req.Question.Needs() > 1 {
+		resp.NotVetted = "several people have to allow such a call each time"
+		return
+	}
+	line, err := permission.ProposeVetted(info.Name, input)
+	if err != nil {
+		resp.NotVetted = cut(err.Error(), 500)
+		return
+	}
+	subject := req.Decide.Subject
+	subject.Vetted = append(slices.Clone(subject.Vetted), line)
+	chain, err := e.chain(subject)
+	if err != nil {
+		resp.NotVetted = cut(err.Error(), 500)
+		return
+	}
+	agent := subject.Agent
+	d := chain.Decide(ctx, permission.Call{Tool: info, Input: input, Dir: subject.Dir, Isolation: subject.Isolation, Agent: &agent}, nil)
+	if d.Verdict != permission.Allow {
+		resp.NotVetted = cut("it would be asked about all the same: "+string(d.DecidedBy)+" "+d.Reason, 500)
+		return
+	}
+	resp.Vetted = &line
 }
 
 // asked returns the arguments that the answer is about: the edited ones, or those of the question.

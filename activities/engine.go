@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
@@ -45,6 +46,8 @@ type Config struct {
 	Profiles map[string]config.Profile
 	// Permissions is the engine's layer, under every profile's.
 	Permissions permission.Layer
+	// Approvers knows the principals who answer questions.
+	Approvers approval.Directory
 	// Toolsets maps a name to names of tools.
 	Toolsets map[string][]string
 	// Sources offer tools that are known only at run time. In a list of tools its name stands for all that a source
@@ -158,7 +161,8 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	if s.Tighten != nil {
 		spec.AgentDeny, spec.AgentAsk = s.Tighten.Deny, s.Tighten.Ask
 	}
-	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten})
+	spec.RunVetted = s.Vetted
+	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten, "vetted": s.Vetted})
 	if err != nil {
 		return nil, fault.Configf("permissions", "cannot be read: %v", err)
 	}
@@ -171,7 +175,7 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := answerable(p.Name, e.cfg.Permissions, p.Permissions); err != nil {
+	if err := e.answerable(p.Name, e.cfg.Permissions, p.Permissions); err != nil {
 		return nil, err
 	}
 	if len(e.chains) >= maxChains {
@@ -179,37 +183,6 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	}
 	e.chains[string(key)] = c
 	return c, nil
-}
-
-// answerable refuses approval options that are specified and not built: dropping them would let anybody answer.
-func answerable(profile string, layers ...permission.Layer) error {
-	check := func(p *permission.ApprovalPolicy) error {
-		feature := ""
-		switch {
-		case p == nil:
-			return nil
-		case p.Approvers != nil:
-			feature = "approval.approvers"
-		case p.Escalate != nil:
-			feature = "approval.escalate"
-		case p.Remind != 0:
-			feature = "approval.remind"
-		default:
-			return nil
-		}
-		return &fault.ConfigError{Key: feature, Msg: "cannot be used in profile \"" + profile + "\"", Cause: &fault.NotBuiltError{Feature: feature}}
-	}
-	for _, l := range layers {
-		if err := check(l.Approval); err != nil {
-			return err
-		}
-		for _, r := range l.Ask {
-			if err := check(r.Approval); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func (e *Engine) unknownProfile(name string) error {

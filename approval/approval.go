@@ -58,6 +58,8 @@ type Vote struct {
 	Signed bool      `json:"signed,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at"`
+	// ExpiresAt is as in Resolution; the first of all votes' is that of the call.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// Via is signal, update or approver.
 	Via string `json:"via"`
 }

@@ -68,7 +68,7 @@ type source struct {
 }
 
 // Compile checks a policy and builds its chain. Everything wrong is a *fault.ConfigError whose Key starts with
-// engine, parent, profile or agent.
+// engine, parent, profile, agent or run.
 func Compile(s Spec) (*Chain, error) {
 	if s.HookTimeout < 0 {
 		return nil, fault.Configf("hookTimeout", "is negative")
@@ -81,7 +81,8 @@ func Compile(s Spec) (*Chain, error) {
 	if s.Readonly {
 		sources = append(sources, source{origin: "readonly isolation", layer: Layer{Deny: []Rule{{Risk: Many("write", "destructive")}}}})
 	}
-	sources = append(sources, source{key: "agent", origin: "agent input", agent: true, layer: Layer{Deny: s.AgentDeny, Ask: s.AgentAsk}})
+	sources = append(sources, source{key: "agent", origin: "agent input", agent: true, layer: Layer{Deny: s.AgentDeny, Ask: s.AgentAsk}},
+		source{key: "run", origin: "run", layer: Layer{Vetted: s.RunVetted}})
 
 	c := &Chain{readonly: s.Readonly, timeout: s.HookTimeout, plans: map[string]*plan{}}
 	if c.timeout == 0 {

@@ -165,6 +165,8 @@ type Spec struct {
 	// AgentDeny and AgentAsk come with one agent's input. They tighten and never loosen: an ask of theirs does not
 	// shield a call that canUseTool would deny, and they cannot say who may answer.
 	AgentDeny, AgentAsk []Rule
+	// RunVetted are the lines that people who may answer have added for one run.
+	RunVetted []Vetted
 	// Readonly denies tools that declare write or destructive, as a rule after the presets and as a guard.
 	Readonly bool
 	// HookTimeout bounds one hook or canUseTool; zero is 5 seconds.

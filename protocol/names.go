@@ -28,7 +28,9 @@ const (
 	ActivityDecideSlow = "AssentDecideSlow"
 	ActivityAdmit      = "AssentAdmit"
 	ActivityAdmitSlow  = "AssentAdmitSlow"
-	ActivityAttributes = "AssentAttributes"
+	// ActivityAskApprover is a normal activity that puts a question to an approver in the worker.
+	ActivityAskApprover = "AssentAskApprover"
+	ActivityAttributes  = "AssentAttributes"
 
 	ActivityResolveToolset  = "ResolveToolset"
 	ActivityResolveRef      = "ResolveRef"
@@ -38,7 +40,6 @@ const (
 	ActivityDisposeWorktree = "DisposeWorktree"
 	ActivityObserve         = "Observe"
 	ActivityReceiveResult   = "ReceiveResult"
-	ActivityAskApprover     = "AskApprover"
 
 	// ToolPrefix starts the activity type of a tool: tool.<name>.
 	ToolPrefix = "tool."

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
@@ -27,6 +28,8 @@ type Config struct {
 	Profiles map[string]config.Profile
 	// Permissions is the engine's layer, under every profile's.
 	Permissions permission.Layer
+	// Approvers knows the groups and the public keys that approval policies and signed answers name.
+	Approvers approval.Directory
 	// Tools are served by this worker; Toolsets gives names to groups of them.
 	Tools    []*tool.Def
 	Toolsets map[string][]string
@@ -72,8 +75,10 @@ type GuardConfig struct {
 	Draining   []string
 
 	Permissions permission.Layer
-	Pipeline    *pipeline.Pipeline
-	Plugins     []pipeline.Plugin
+	// Approvers knows the groups and the public keys that approval policies and signed answers name.
+	Approvers approval.Directory
+	Pipeline  *pipeline.Pipeline
+	Plugins   []pipeline.Plugin
 	// GrantKeys are shared by all workers; the first signs. Without a key a grant finds faults of wiring only.
 	GrantKeys []protocol.GrantKey
 	// DataConverter is the one of the client, needed here only if the Plugin is not given to the client.
@@ -110,7 +115,7 @@ func New(cfg Config) (*Plugin, error) {
 		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
-			Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
+			Approvers: cfg.Approvers, Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
 			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
 			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
@@ -137,7 +142,7 @@ func NewGuard(cfg GuardConfig) (*Plugin, error) {
 	p := &Plugin{
 		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
-		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Guarded: guards.activities,
+		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Approvers: cfg.Approvers, Guarded: guards.activities,
 			Enforce: guards.enforce, Draining: guards.released(), HookTimeout: cfg.HookTimeout, Blobs: noBlobs{}, Log: cfg.Log},
 	}
 	return p, p.keys(cfg.GrantKeys)

@@ -123,7 +123,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		return nil, err
 	}
 	first, last, err := workflows.NewInterceptors(workflows.Config{
-		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Attributes: activities.AssentAttributes, DecideTimeout: p.decideTimeout, Patience: p.patience,
+		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Attributes: activities.AssentAttributes, CheckAnswer: engine.CheckAnswer, DecideTimeout: p.decideTimeout, Patience: p.patience,
 		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
 	})
@@ -336,6 +336,7 @@ func register(r registry, name string, fn any) {
 func registerSlow(r registry) {
 	register(r, protocol.ActivityDecideSlow, activities.AssentDecideSlow)
 	register(r, protocol.ActivityAdmitSlow, activities.AssentAdmitSlow)
+	register(r, protocol.ActivityAskApprover, activities.AssentAskApprover)
 }
 
 // registerShared registers what any worker of the queue can do.

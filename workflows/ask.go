@@ -75,7 +75,8 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 			return nil, g.closed(ctx, v.q, approval.Closed{How: how, Via: viaWorkflow, Reason: why})
 		}
 		c := approval.Closed{How: resp.How, By: resp.By, Signed: resp.Signed, Reason: resp.Reason, Via: ans.via, Vetted: resp.Vetted}
-		vote := approval.Vote{By: resp.By, Signed: resp.Signed, Reason: resp.Reason, At: workflow.Now(ctx), Via: ans.via}
+		vote := approval.Vote{By: resp.By, Signed: resp.Signed, Reason: resp.Reason, At: workflow.Now(ctx),
+			ExpiresAt: ans.resolution.ExpiresAt, Via: ans.via}
 		switch resp.How {
 		case approval.Counted:
 			v.count(ctx, vote)

@@ -13,6 +13,7 @@ import (
 
 	"go.temporal.io/sdk/worker"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
@@ -134,7 +135,8 @@ func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, err
 	}
 	cfg = engine.Config{
 		Models: map[string]model.Model{"scripted": scripts}, Profiles: f.Profiles, Permissions: f.Engine,
-		Tools: defs, Toolsets: sets, Blobs: blobs, Dir: f.Worker.Dir, KeepOnError: f.Worker.Worktrees.KeepOnError, Log: log,
+		Approvers: approval.Directory{Groups: f.Groups, Keys: f.Keys},
+		Tools:     defs, Toolsets: sets, Blobs: blobs, Dir: f.Worker.Dir, KeepOnError: f.Worker.Worktrees.KeepOnError, Log: log,
 	}
 	if f.Worker.GrantKeyFile != "" {
 		if cfg.GrantKeys, err = GrantKeys(f.Worker.GrantKeyFile); err != nil {
