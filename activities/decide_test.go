@@ -186,7 +186,7 @@ func TestAdmit(t *testing.T) {
 		"nonsense":         {func(r *protocol.AdmitRequest) { r.Resolution.Decision = "yes" }, approval.Denied, "fine"},
 		"another run":      {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID = "before" }, approval.Void, "the question was asked before the run was reset; it is open again under a new key"},
 		"a deny of before": {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID, r.Resolution.Decision = "before", approval.Deny }, approval.Void, "reset"},
-		"signed":           {func(r *protocol.AdmitRequest) { r.Resolution.Signature = &approval.Signature{KeyID: "k"} }, approval.Denied, "cannot be verified"},
+		"signed":           {func(r *protocol.AdmitRequest) { r.Resolution.Signature = &approval.Signature{KeyID: "k"} }, approval.Denied, "is not known here"},
 		"expired":          {func(r *protocol.AdmitRequest) { r.Resolution.ExpiresAt = ptr(long) }, approval.Expired, "after the moment until which it was good"},
 		"other arguments":  {func(r *protocol.AdmitRequest) { r.Question.Input = raw(pathIn{"b"}) }, approval.Denied, "not those that were asked about"},
 		"profile is gone":  {func(r *protocol.AdmitRequest) { r.Decide.Subject.Profile = "q" }, approval.Denied, "policy cannot be read"},
@@ -257,14 +257,15 @@ func TestProfilesThatPromiseTooMuch(t *testing.T) {
 		"tool":      {Tools: []string{"fly"}},
 		"rule":      {Permissions: permission.Layer{Deny: []permission.Rule{{}}}},
 		"approvers": {Permissions: permission.Layer{Approval: &permission.ApprovalPolicy{Approvers: &permission.Approvers{Groups: []string{"ops"}}}}},
-		"remind":    {Permissions: permission.Layer{Approval: &permission.ApprovalPolicy{Remind: 1}}},
+		"quorum":    {Permissions: permission.Layer{Approval: &permission.ApprovalPolicy{Approvers: &permission.Approvers{Groups: []string{"few"}, Min: 2}}}},
 		"escalate": {Permissions: permission.Layer{Ask: []permission.Rule{{Tool: permission.One("run"),
 			Approval: &permission.ApprovalPolicy{Escalate: &permission.Escalation{After: 1, Groups: []string{"ops"}}}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Name = "p"
 			b := newBench(t, activities.Config{})
-			_, err := activities.New(activities.Config{Pipeline: b.pipe, Blobs: b.store, Profiles: map[string]config.Profile{"p": p}})
+			_, err := activities.New(activities.Config{Pipeline: b.pipe, Blobs: b.store, Profiles: map[string]config.Profile{"p": p},
+				Approvers: approval.Directory{Groups: map[string][]string{"few": {"alice"}}}})
 			requireConfig(t, err)
 		})
 	}

@@ -24,11 +24,12 @@ type DecodeError struct {
 
 func (e *DecodeError) Error() string { return "answer ignored: " + e.Why }
 
-// Decode reads what a person or service sent as a signal, given the keys that are pending in order of asking, and
-// others that an answer may still name: see Ledger.Named. It forgives form: a bare "allow" or "deny", an object, or a JSON string that holds either. It fails closed in
-// substance: what names a pending key without explicitly allowing it denies it, and what names none is a
-// *DecodeError and changes nothing. data nil means that no argument came.
-func Decode(data []byte, pending, others []string) ([]Resolution, error) {
+// Decode reads what a person or service sent as a signal, given the keys of the open questions in order of asking, and
+// the keys of allowed calls that have not ended: see Ledger.Asked and Ledger.Standing. It forgives form: a bare "allow"
+// or "deny", an object, or a JSON string that holds either. It fails closed in substance: what names a key without
+// explicitly allowing it denies it, and what names none is a *DecodeError and changes nothing. data nil means that no
+// argument came.
+func Decode(data []byte, pending, standing []string) ([]Resolution, error) {
 	switch {
 	case len(data) == 0:
 		return nil, &DecodeError{Why: "it is empty"}
@@ -52,7 +53,7 @@ func Decode(data []byte, pending, others []string) ([]Resolution, error) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil, &DecodeError{Why: "it is no object with a key and a decision"}
 	}
-	return object(data, pending, others)
+	return object(data, pending, standing)
 }
 
 // bare reads the word allow or deny without a key.
@@ -76,7 +77,7 @@ func bare(word string, pending []string) ([]Resolution, error) {
 
 // object reads an answer object. Its members are read one by one, so that a wrong type in one of them cannot
 // hide the key: an answer that names a pending key and is not well formed denies it.
-func object(data []byte, pending, others []string) ([]Resolution, error) {
+func object(data []byte, pending, standing []string) ([]Resolution, error) {
 	members, dup, err := exactMembers(data)
 	if err != nil {
 		return nil, &DecodeError{Why: "it is not valid JSON"}
@@ -85,7 +86,7 @@ func object(data []byte, pending, others []string) ([]Resolution, error) {
 	if raw, ok := members["key"]; !ok || json.Unmarshal(raw, &key) != nil || key == "" {
 		return nil, &DecodeError{Why: "it names no key"}
 	}
-	if !slices.Contains(pending, key) && !slices.Contains(others, key) {
+	if !slices.Contains(pending, key) && !slices.Contains(standing, key) {
 		return nil, &DecodeError{Why: fmt.Sprintf("the key %s is not pending", quote(key)), Key: key}
 	}
 	if dup != "" {

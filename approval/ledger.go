@@ -73,17 +73,21 @@ func (l *Ledger) Check(key string) error {
 // Ended says how the question of a key ended; it is empty for a key that is open or was never given.
 func (l *Ledger) Ended(key string) How { return l.done[key] }
 
-// Named lists the keys that an answer can name although they are not pending: of questions whose answer is being
-// admitted, and of allowed calls that have not ended.
-func (l *Ledger) Named() []string {
-	var keys []string
-	for _, e := range l.open {
-		if e.answered {
-			keys = append(keys, e.Key)
-		}
+// Asked lists the keys of the open questions in order of asking, also of those whose answer is being admitted: another
+// one may still be the one that counts.
+func (l *Ledger) Asked() []string {
+	keys := make([]string, len(l.open))
+	for i, e := range l.open {
+		keys[i] = e.Key
 	}
-	for _, g := range l.granted {
-		keys = append(keys, g.Key)
+	return keys
+}
+
+// Standing lists the keys of allowed calls that have not ended, which an answer can still revoke.
+func (l *Ledger) Standing() []string {
+	keys := make([]string, len(l.granted))
+	for i, g := range l.granted {
+		keys[i] = g.Key
 	}
 	return keys
 }

@@ -52,11 +52,11 @@ func TestVotes(t *testing.T) {
 	require.False(t, l.Answered(key))
 	require.NoError(t, l.Answer(key))
 	require.True(t, l.Answered(key))
-	require.Equal(t, []string{key}, l.Named())
+	require.Equal(t, []string{key}, l.Asked())
+	require.Empty(t, l.Keys())
 	q.Votes, q.Tool = []approval.Vote{{By: "alice"}}, "other"
 	l.Update(q)
 	l.Reopen(key)
-	require.Empty(t, l.Named())
 	require.Equal(t, []string{key}, l.Keys())
 	got := l.Pending()[0]
 	require.Equal(t, q.Votes, got.Votes)
@@ -81,7 +81,7 @@ func TestRevocation(t *testing.T) {
 	for _, key := range []string{a, b} {
 		l.Close(approval.Closed{Key: key, How: approval.Allowed, By: "alice", At: at})
 	}
-	require.Equal(t, []string{a, b}, l.Named())
+	require.Equal(t, []string{a, b}, l.Standing())
 	l.Dispatch(b)
 	g, ok := l.Grant(b)
 	require.True(t, ok)
@@ -108,7 +108,7 @@ func TestRevocation(t *testing.T) {
 	}
 	require.True(t, l.Revoke(c, approval.Revocation{}))
 	l.End(c, tool.OK)
-	require.Empty(t, l.Named())
+	require.Empty(t, l.Standing())
 }
 
 func TestListHasNoNil(t *testing.T) {

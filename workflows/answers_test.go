@@ -285,7 +285,7 @@ turns:
 func TestAnswersThatCannotBeAdmitted(t *testing.T) {
 	for text, want := range map[string][2]string{
 		`{"key":"{key}","decision":"allow","expiresAt":"2001-01-01T00:00:00Z"}`:     {"DENIED/expired", "the answer came too late"},
-		`{"key":"{key}","decision":"allow","signature":{"keyId":"k","sig":"c2ln"}}`: {"DENIED/person", "cannot be verified"},
+		`{"key":"{key}","decision":"allow","signature":{"keyId":"k","sig":"c2ln"}}`: {"DENIED/person", "is not known here"},
 		`{"key":"{key}","decision":"allow","expiresAt":"2001-01-01"}`:               {"DENIED/person", "no RFC 3339 time"},
 		`{"key":"{key}","decision":"allow","reason":["x"]}`:                         {"DENIED/person", "wrong type"},
 	} {

@@ -158,7 +158,7 @@ func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 	var resolutions []approval.Resolution
 	data, err := g.received(ctx, args)
 	if err == nil {
-		resolutions, err = approval.Decode(data, g.ledger.Keys(), g.ledger.Named())
+		resolutions, err = approval.Decode(data, g.ledger.Asked(), g.ledger.Standing())
 	}
 	if err != nil {
 		why, key := err.Error(), ""
@@ -307,8 +307,8 @@ func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
 
 // finish closes what is still open when a run ends and shows its last status.
 func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatus) {
-	for _, q := range g.ledger.Pending() {
-		g.ledger.Close(approval.Closed{Key: q.Key, How: approval.Abandoned, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow})
+	for _, key := range g.ledger.Asked() {
+		g.ledger.Close(approval.Closed{Key: key, How: approval.Abandoned, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow})
 	}
 	g.board.end(ctx, g.ledger, status)
 }

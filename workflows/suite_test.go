@@ -51,6 +51,8 @@ type setup struct {
 	plugins []pipeline.Plugin
 	tools   []*tool.Def
 	trees   worktree.Provider
+	// approvers knows who answers.
+	approvers approval.Directory
 	// hookTimeout is a minute unless set.
 	hookTimeout time.Duration
 }
@@ -126,11 +128,11 @@ func newBench(t *testing.T, s setup) *bench {
 	engine, err := activities.New(activities.Config{
 		Pipeline: pipe, Models: map[string]model.Model{"scripted": s.model},
 		Profiles: map[string]config.Profile{"p": s.profile}, Permissions: s.engine, Blobs: store, Dir: t.TempDir(),
-		Worktrees: s.trees, HostQueue: "host", HookTimeout: cmp.Or(s.hookTimeout, time.Minute),
+		Worktrees: s.trees, HostQueue: "host", Approvers: s.approvers, HookTimeout: cmp.Or(s.hookTimeout, time.Minute),
 	})
 	require.NoError(t, err)
 	b.engine = engine
-	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
+	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, CheckAnswer: engine.CheckAnswer,
 		DecideTimeout: 2 * time.Minute})
 	require.NoError(t, err)
 	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
@@ -143,6 +145,7 @@ func newBench(t *testing.T, s setup) *bench {
 	reg(protocol.ActivityObserve, engine.Observe)
 	reg(protocol.ActivityDecideSlow, activities.AssentDecideSlow)
 	reg(protocol.ActivityAdmitSlow, activities.AssentAdmitSlow)
+	reg(protocol.ActivityAskApprover, activities.AssentAskApprover)
 	reg(protocol.ActivityResolveRef, engine.ResolveRef)
 	reg(protocol.ActivityAcquireWorktree, engine.AcquireWorktree)
 	reg(protocol.ActivityCollectWorktree, engine.CollectWorktree)
