@@ -233,7 +233,7 @@ func (r *Reader) signal(a *historypb.WorkflowExecutionSignaledEventAttributes) {
 		r.tell(Event{Kind: Signal, Note: a.GetSignalName()})
 		return
 	}
-	resolutions, err := approval.Decode(r.raw(a.GetInput()), r.ledger.Keys(), r.ledger.Named())
+	resolutions, err := approval.Decode(r.raw(a.GetInput()), r.ledger.Asked(), r.ledger.Standing())
 	if err != nil {
 		r.tell(Event{Kind: Answer, Answer: &Answered{Via: viaSignal, Ignored: reason(err)}})
 	}
