@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -97,6 +98,7 @@ func lastTaskBefore(w *world, event int64) int64 {
 // that every later version has to replay.
 func TestShapes(t *testing.T) {
 	t.Parallel()
+	maps.Copy(shapes, approvalShapes)
 	for name, s := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

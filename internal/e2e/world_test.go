@@ -67,6 +67,11 @@ type setup struct {
 	Root string `json:"root,omitempty"`
 	// Deadline closes questions.
 	Deadline time.Duration `json:"deadline,omitempty"`
+	// Approval says how questions are put, Approvers who may answer them.
+	Approval  *permission.ApprovalPolicy `json:"approval,omitempty"`
+	Approvers approval.Directory         `json:"approvers,omitzero"`
+	// Robot is what an approver in the worker says: allow, deny, unavailable, panic, or hang until its context ends.
+	Robot string `json:"robot,omitempty"`
 	// Build is what this version of a worker has, beside what all have.
 	Build *build `json:"build,omitempty"`
 }
@@ -171,6 +176,13 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 	p := cfg.Profiles["p"]
 	if s.Deadline > 0 {
 		p.Permissions.Approval = &permission.ApprovalPolicy{Deadline: s.Deadline}
+	}
+	if s.Approval != nil {
+		p.Permissions.Approval = s.Approval
+	}
+	cfg.Approvers = s.Approvers
+	if s.Robot != "" {
+		cfg.Plugins = append(cfg.Plugins, robot(s.Robot))
 	}
 	if s.Repo != "" {
 		if done, err = withRepo(&cfg, &p, s); err != nil {
