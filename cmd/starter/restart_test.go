@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"net"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,13 +20,7 @@ import (
 func TestWatchOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asks("echo "+unique(t)), "")
-	start := func(port int) *devserver.Server {
-		s, err := devserver.Start(context.Background(), devserver.StartOptions{Binary: devservertest.Binary(t),
-			DBFile: filepath.Join(w.dir, "temporal.db"), Port: port})
-		require.NoError(t, err)
-		return s
-	}
-	first := start(0)
+	first, boot := devservertest.Restartable(t, devserver.StartOptions{DBFile: filepath.Join(w.dir, "temporal.db")})
 	address := first.Address()
 	p, err := workerproc.Start(context.Background(), workerproc.Options{Config: w.path("assent.yaml"), Queue: w.queue,
 		Connect: connect.Settings{Address: address, Alone: true}})
@@ -54,11 +46,8 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 	w.exits(lost, exit.Failed)
 	require.Contains(t, lost.err.String(), "no Temporal server at "+address)
 
-	_, text, err := net.SplitHostPort(address)
+	second, err := devserver.Start(context.Background(), boot)
 	require.NoError(t, err)
-	port, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	second := start(port)
 	t.Cleanup(func() { require.NoError(t, second.Stop(context.Background())) })
 	w.ok(w.beginAt(address, "approve", asked()))
 	w.ok(watching)

@@ -114,7 +114,7 @@ func TestForeignCallIsCancelled(t *testing.T) {
 		code  tool.Code
 		notes []string
 	}{
-		"an activity with heartbeats": {func(b *billing) *tool.Def { return b.act(t, "x", "Slow", tool.Timeouts{Heartbeat: 5 * time.Second}) },
+		"an activity with heartbeats": {func(b *billing) *tool.Def { return b.act(t, "x", "Slow", tool.Timeouts{Heartbeat: time.Minute}) },
 			"slow", tool.Aborted, []string{"slow", "stopped"}},
 		"an activity without": {func(b *billing) *tool.Def { return b.act(t, "x", "Deaf") }, "deaf", tool.Aborted, []string{"deaf"}},
 		"a workflow":          {func(b *billing) *tool.Def { return b.child(t, "x", "Wait") }, "waiting", tool.Aborted, []string{"waiting"}},
@@ -294,9 +294,9 @@ func TestResetWhileAForeignCallRuns(t *testing.T) {
 		def  func(b *billing) *tool.Def
 		want []string
 	}{
-		"an effect": {func(b *billing) *tool.Def { return b.act(t, "x", "Slow", tool.Timeouts{Heartbeat: 20 * time.Second}) }, []string{"EFFECT_UNKNOWN"}},
+		"an effect": {func(b *billing) *tool.Def { return b.act(t, "x", "Slow", tool.Timeouts{Heartbeat: time.Minute}) }, []string{"EFFECT_UNKNOWN"}},
 		"idempotent": {func(b *billing) *tool.Def {
-			return b.act(t, "x", "Slow", tool.Idempotent(), tool.Timeouts{Heartbeat: 20 * time.Second})
+			return b.act(t, "x", "Slow", tool.Idempotent(), tool.Timeouts{Heartbeat: time.Minute})
 		}, []string{"OK"}},
 		"a workflow": {func(b *billing) *tool.Def { return b.child(t, "x", "Wait") }, []string{"EFFECT_UNKNOWN"}},
 	} {

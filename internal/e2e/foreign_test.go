@@ -125,7 +125,8 @@ func (b *billing) wait(ctx workflow.Context, _ refundIn) (string, error) {
 
 func (w *world) billing() *billing {
 	w.t.Helper()
-	return w.billingWith(sdkworker.Options{})
+	// A heartbeat brings the news of a cancellation: often, so that heartbeat timeouts can be long.
+	return w.billingWith(sdkworker.Options{MaxHeartbeatThrottleInterval: time.Second})
 }
 
 func (w *world) billingWith(o sdkworker.Options) *billing {

@@ -30,10 +30,12 @@ func (w *world) holding() {
 	w.t.Helper()
 	cfg := guardConfig()
 	cfg.Tools, cfg.Permissions = map[string]tool.Options{"Hold": {Risk: tool.Execute}}, permission.Layer{}
-	wk := sdkworker.New(w.c, w.queue, options(newGuard(w.t, cfg)))
+	o := options(newGuard(w.t, cfg))
+	o.MaxHeartbeatThrottleInterval = time.Second // a heartbeat brings the news of the cancellation
+	wk := sdkworker.New(w.c, w.queue, o)
 	wk.RegisterWorkflowWithOptions(func(ctx workflow.Context) (string, error) {
 		ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute,
-			HeartbeatTimeout: 2 * time.Second, WaitForCancellation: true, RetryPolicy: &temporal.RetryPolicy{InitialInterval: 10 * time.Millisecond}}))
+			HeartbeatTimeout: time.Minute, WaitForCancellation: true, RetryPolicy: &temporal.RetryPolicy{InitialInterval: 10 * time.Millisecond}}))
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			workflow.GetSignalChannel(ctx, "stop").Receive(ctx, nil)
 			cancel()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -193,18 +192,7 @@ func newStorm(t *testing.T, tools map[string]int) *storm {
 
 // ownServer gives the storm a server with a database file, on a port that it keeps over its restarts.
 func (st *storm) ownServer() {
-	st.boot = devserver.StartOptions{Binary: devservertest.Binary(st.t), DBFile: filepath.Join(st.t.TempDir(), "temporal.db")}
-	require.Eventually(st.t, func() bool {
-		// Below the ports that the system gives to clients: one of those would be taken while the server is away.
-		st.boot.Port = 20000 + rand.IntN(10000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(st.boot.Port)))
-		if err != nil {
-			return false
-		}
-		require.NoError(st.t, l.Close())
-		st.server, err = devserver.Start(context.Background(), st.boot)
-		return err == nil
-	}, patience, tick)
+	st.server, st.boot = devservertest.Restartable(st.t, devserver.StartOptions{DBFile: filepath.Join(st.t.TempDir(), "temporal.db")})
 	st.t.Cleanup(func() { _ = st.server.Stop(context.Background()) })
 }
 

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -58,19 +56,7 @@ func teamAt(t *testing.T, address, name string, goOn <-chan struct{}) *team {
 // guarded activity runs. All go on, with the workers that were there before; every effect happened once.
 func TestServerGoesAwayAndComesBack(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	db := filepath.Join(dir, "temporal.db")
-	boot := func(port int) *devserver.Server {
-		s, err := devserver.Start(context.Background(), devserver.StartOptions{Binary: devservertest.Binary(t), DBFile: db, Port: port})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = s.Stop(context.Background()) })
-		return s
-	}
-	server := boot(0)
-	_, p, err := net.SplitHostPort(server.Address())
-	require.NoError(t, err)
-	port, err := strconv.Atoi(p)
-	require.NoError(t, err)
+	server, boot := devservertest.Restartable(t, devserver.StartOptions{DBFile: filepath.Join(t.TempDir(), "temporal.db")})
 	c := dial(t, server.Address())
 
 	parked, busy := newWorldAt(t, c, t.TempDir()), newWorldAt(t, c, t.TempDir())
@@ -98,7 +84,9 @@ turns:
 		"nothing reaches a server that is away")
 	stop()
 	<-away.C
-	boot(port)
+	back, err := devserver.Start(context.Background(), boot)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = back.Stop(context.Background()) })
 
 	require.Equal(t, agentKey, parked.pending(1)[0].Key)
 	require.Equal(t, teamKey, waits.pending(1)[0].Key)

@@ -201,7 +201,10 @@ func (w *world) toldTheTruth(id string, r model.ToolResult, effects int) {
 	case tool.EffectUnknown:
 		require.NotEqual(w.t, "probe", r.Name, "nothing is unknown about a call that only reads")
 	case tool.ToolError:
-		require.Equal(w.t, "probe", r.Name, "call %s: %s", id, r.Result.Failure.Message)
+		if r.Name != "probe" { // it may be lost on its way more often than it is tried again
+			require.Equal(w.t, "no worker started the call in time", r.Result.Failure.Message, "call %s", id)
+			require.Zero(w.t, effects, id)
+		}
 	case tool.Denied, tool.ContractDrift:
 		require.Zero(w.t, effects, "call %s was told %s and had its effect", id, r.Result.Code)
 	case tool.UnknownTool:
