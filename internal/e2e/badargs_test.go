@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,7 +38,7 @@ func recordTool(t *testing.T, effects string) *tool.Def {
 func (w *world) recording(s setup, calls ...model.ToolCall) {
 	w.t.Helper()
 	w.workLike(s, func(c *worker.Config, p *config.Profile) {
-		c.Tools = append(c.Tools, recordTool(w.t, w.effects))
+		c.Tools, c.DecideTimeout = append(c.Tools, recordTool(w.t, w.effects)), time.Minute // megabytes are judged
 		c.Models["other"], p.Models = callsOf(calls...), []string{"other:x"}
 		p.Tools = append(p.Tools, "record")
 	})

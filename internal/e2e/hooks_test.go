@@ -111,7 +111,7 @@ func TestHooksThatFail(t *testing.T) {
 			texts = append(texts, "large", "fine")
 			w := newWorld(t)
 			w.tight(func(c *worker.Config, p *config.Profile) {
-				c.HookTimeout, c.Permissions = time.Second, layer
+				c.HookTimeout, c.Permissions, c.DecideTimeout = time.Second, layer, time.Minute // megabytes are judged
 				if name == "slow" {
 					c.HookTimeout = 20 * time.Millisecond // slow hooks have longer
 				}

@@ -229,7 +229,7 @@ func TestSearchAttributesCannotBeListed(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, ours())
 			// Shorter than the server is waited for: even then no decision is missed.
-			p.decideTimeout = 500 * time.Millisecond
+			p.decideTimeout = 900 * time.Millisecond
 			var asked atomic.Int64
 			p.open(oneAsk, forbidding(answer, &asked))
 			p.play(nil)
