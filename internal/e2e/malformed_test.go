@@ -206,6 +206,7 @@ func (a *asker) filled(raw, key, other string) string {
 // A malformed signal that names a pending question denies that one and no other; every other one changes nothing and is
 // shown, with the reason. It is so in agents and in guarded workflows of a team's own.
 func TestMalformedSignals(t *testing.T) {
+	t.Parallel()
 	for kind, start := range askers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -262,6 +263,7 @@ func TestMalformedSignals(t *testing.T) {
 // A malformed update is refused at once, by the type of its error, whatever it names. It changes nothing and leaves nothing in
 // history.
 func TestUpdatesAreToldAtOnce(t *testing.T) {
+	t.Parallel()
 	for kind, start := range askers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
