@@ -1,19 +1,13 @@
 package activities
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -36,10 +30,11 @@ func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityIn
 		return i.enforce(ctx, in, call, r.Failure.Message)
 	}
 	run := e.newRun(ctx, call, tool.Info{Name: facts.Name, Risk: facts.Risk, NeedsApproval: facts.NeedsApproval}, arguments(in.Args))
-	var o outcome
+	o := outcome{judged: e.cfg.Pipeline.HasPosts(), local: info.IsLocalActivity}
 	res := e.cfg.Pipeline.Run(ctx, run.call, nil, func(ctx context.Context) tool.Result {
 		return o.of(func() (any, error) { return i.Next.ExecuteActivity(ctx, in) })
 	})
+	o.judged = o.judged || e.cfg.Pipeline.HasPosts()
 	return o.settle(ctx, res, e.cfg.Words)
 }
 
@@ -58,81 +53,6 @@ func arguments(args []any) json.RawMessage {
 		return json.RawMessage("null")
 	}
 	return input
-}
-
-// outcome is what a team's activity did, beside what the pipeline is told of it.
-type outcome struct {
-	ran   bool
-	out   any
-	err   error
-	crash any
-	told  tool.Result
-}
-
-// of runs the activity and says how it ended.
-func (o *outcome) of(run func() (any, error)) (told tool.Result) {
-	*o = outcome{ran: true}
-	defer func() {
-		if o.crash = recover(); o.crash != nil {
-			told = tool.Fail(tool.ToolError, fmt.Sprint("panic: ", o.crash))
-		}
-		o.told = told
-	}()
-	o.out, o.err = run()
-	switch {
-	case errors.Is(o.err, activity.ErrResultPending):
-		// It began and somebody else completes it.
-		return tool.Result{Code: tool.OK, Value: json.RawMessage("null")}
-	case o.err != nil:
-		return tool.Fail(tool.ToolError, o.err.Error())
-	}
-	value, err := json.Marshal(o.out)
-	if err != nil {
-		value = json.RawMessage("null")
-	}
-	return tool.Result{Code: tool.OK, Value: value}
-}
-
-// settle is what the server is told. Whatever the activity did itself stays as it is, so that the team's retry policy,
-// cancellation and completion work as without the gate; what listeners replaced is replaced.
-func (o *outcome) settle(ctx context.Context, res tool.Result, w protocol.Words) (any, error) {
-	failed := res.Code == tool.ToolError || res.Code == tool.Aborted
-	// A cancelled call is told with some words before its own.
-	same := failed && o.told.Failure != nil && strings.HasSuffix(res.Failure.Message, o.told.Failure.Message)
-	switch {
-	case !o.ran && res.Code == tool.Aborted && ctx.Err() != nil:
-		return nil, ctx.Err()
-	case o.crash != nil && same:
-		panic(o.crash)
-	case o.crash != nil && failed:
-		return nil, temporal.NewApplicationError(res.Failure.Message, "PanicError")
-	case o.err != nil && (same || res.IsOK()):
-		return o.out, o.err
-	case o.err != nil && failed:
-		return nil, reworded(o.err, res.Failure.Message)
-	case res.IsOK() && o.ran && bytes.Equal(res.Value, o.told.Value):
-		return o.out, nil
-	case res.IsOK():
-		return res.Value, nil
-	}
-	return nil, refused(res, w)
-}
-
-// reworded is an error with the words that a listener gave it, for the same retry policy.
-func reworded(err error, message string) error {
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
-		return temporal.NewApplicationErrorWithOptions(message, app.Type(), temporal.ApplicationErrorOptions{
-			NonRetryable: app.NonRetryable(), NextRetryDelay: app.NextRetryDelay(), Category: app.Category()})
-	}
-	if temporal.IsCanceledError(err) || errors.Is(err, context.Canceled) {
-		return temporal.NewCanceledError()
-	}
-	t := reflect.TypeOf(err)
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return temporal.NewApplicationError(message, t.Name())
 }
 
 // MetricWouldRefuse counts what log mode let through and On would refuse, by activity type.

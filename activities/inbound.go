@@ -331,13 +331,18 @@ func stopping(ctx context.Context) bool {
 	}
 }
 
-// Observe tells observers of a call that never reached a tool.
+// Observe tells observers of a call that never reached a tool. Arguments that are stored elsewhere and cannot be had are
+// no reason to keep the outcome from them.
 func (e *Engine) Observe(ctx context.Context, req protocol.ObserveRequest) error {
+	input, err := e.load(ctx, req.Call.Input, req.Call.InputRef)
+	if err != nil {
+		e.log.Warn("assent: observers are not told the arguments", "tool", req.Call.Name, "call", req.Call.ID, "error", cut(err.Error(), 500))
+	}
 	info := tool.Info{Name: req.Call.Name}
 	if def := e.served(req.Call); def != nil {
 		info = def.Info()
 	}
-	e.cfg.Pipeline.Observe(ctx, pipeline.Call{ID: req.Call.ID, Name: req.Call.Name, Input: req.Call.Input, Info: info,
+	e.cfg.Pipeline.Observe(ctx, pipeline.Call{ID: req.Call.ID, Name: req.Call.Name, Input: input, Info: info,
 		Agent: req.Call.Agent, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID}, req.Result)
 	return nil
 }

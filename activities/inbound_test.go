@@ -16,6 +16,7 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/permission"
@@ -300,6 +301,24 @@ func TestObserve(t *testing.T) {
 			protocol.ObserveRequest{Call: tool.Call{ID: "c", Name: name}, Result: tool.Deny(tool.ByPerson, "alice", "no")}, nil))
 	}
 	require.Equal(t, []string{"run execute DENIED " + runID, "fly  DENIED " + runID}, heard)
+}
+
+// Arguments that went by reference reach observers too; where they cannot be had, the outcome still does.
+func TestObserveLoadsTheArguments(t *testing.T) {
+	var heard []string
+	b := newBench(t, activities.Config{}, pipeline.PluginFunc("watch", func(s *pipeline.Scope) error {
+		return s.Observe(func(_ context.Context, c pipeline.Call, r tool.Result) error {
+			heard = append(heard, string(r.Code)+" "+string(c.Input))
+			return nil
+		})
+	}))
+	ref, err := b.store.Put(t.Context(), []byte(`{"path":"long"}`))
+	require.NoError(t, err)
+	for _, ref := range []blob.Ref{ref, refOf("gone")} {
+		require.NoError(t, b.call(protocol.ActivityObserve, b.engine.Observe, protocol.ObserveRequest{
+			Call: tool.Call{ID: "c", Name: "run", InputRef: &ref}, Result: tool.Fail(tool.Skipped, "m")}, nil))
+	}
+	require.Equal(t, []string{`SKIPPED {"path":"long"}`, "SKIPPED "}, heard)
 }
 
 func TestNewRefuses(t *testing.T) {

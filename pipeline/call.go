@@ -16,6 +16,7 @@ type Call struct {
 	ID   string
 	Name string
 	// Input is the final argument object; stage 1 sees it after the hooks of the chain have changed it.
+	// Observers get none where it was stored apart from the call and is gone.
 	Input json.RawMessage
 	// Info is the definition of the tool; zero except for Info.Name when the tool is not known.
 	Info tool.Info

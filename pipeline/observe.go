@@ -10,6 +10,9 @@ import (
 // HasObservers reports whether anybody watches stage 5, so that a caller can spare the work of telling nobody.
 func (p *Pipeline) HasObservers() bool { return len(p.live.Load().observers) > 0 }
 
+// HasPosts reports whether anybody judges results in stage 4.
+func (p *Pipeline) HasPosts() bool { return len(p.live.Load().posts) > 0 }
+
 // Observe runs stage 5 alone, for calls that never ran: refused, unknown, skipped, cancelled before.
 // Every observer gets its own copies; failures are logged and change nothing.
 func (p *Pipeline) Observe(ctx context.Context, call Call, result tool.Result) {
