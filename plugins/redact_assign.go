@@ -180,6 +180,14 @@ func nameParts(name string) []string {
 	return parts
 }
 
+// operators stand between a name and its value; those with quoted only before a text in quotes, because what else stands there is
+// a grammar or a comparison.
+var operators = []struct {
+	sign   string
+	quoted bool
+}{{sign: "=>"}, {sign: ":="}, {"::=", true}, {"===", true}, {sign: "=="}, {"!==", true}, {"!=", true}, {"<-", true}, {sign: "+="}, {sign: ".="},
+	{sign: "?="}, {sign: "||="}, {sign: "??="}, {sign: "|="}, {sign: "&&="}, {sign: "="}, {sign: ":"}}
+
 // assigned returns where the value of a name begins that ends at at, or -1. cli says that only a blank separates them.
 func (w secretWord) assigned(text string, at int, flag bool) (from int, cli bool) {
 	for at < len(text) && (text[at] >= '0' && text[at] <= '9' || text[at] == '_') {
@@ -191,23 +199,21 @@ func (w secretWord) assigned(text string, at int, flag bool) (from int, cli bool
 		at++
 	}
 	if at < len(text) && text[at] == '>' && at == named {
-		return at + 1, false
+		return len(text) - len(strings.TrimLeft(text[at+1:], " \t\r\n")), false
 	}
 	blank := skipBlank(text, at)
-	rest := text[blank:]
-	for _, op := range []string{"=>", ":=", "==", "=", ":"} {
-		if strings.HasPrefix(rest, op) {
-			at = skipColor(text, skipBlank(text, blank+len(op)))
-			// A block of YAML begins on the next line.
-			if at < len(text) && (text[at] == '|' || text[at] == '>') {
-				if n := strings.TrimLeft(text[at+1:min(at+3, len(text))], "+-"); strings.HasPrefix(n, "\n") {
-					for at++; at < len(text) && strings.IndexByte("+- \t\r\n", text[at]) >= 0; {
-						at++
-					}
-				}
-			}
-			return at, false
+	for _, op := range operators {
+		if !strings.HasPrefix(text[blank:], op.sign) {
+			continue
 		}
+		at = skipColor(text, skipBlank(text, blank+len(op.sign)))
+		if op.quoted && (at >= len(text) || strings.IndexByte("\"'`", text[at]) < 0) {
+			return -1, false
+		}
+		return afterOperator(text, at), false
+	}
+	if next := pairedValue(text, blank); next > 0 {
+		return next, false
 	}
 	switch {
 	case blank == at:
@@ -263,26 +269,10 @@ func value(text string, from int, line, params bool) (int, int) {
 	if line {
 		return from, lineEnd(text, from, params)
 	}
-	return from, bareEnd(text, from)
-}
-
-// closing returns where the text in quotes ends: at a quote that is escaped no more than the opening one, at the end of the
-// line if there is none.
-func closing(text string, from int, quote byte, escapes int) int {
-	run := 0
-	for at := from; at < len(text); at++ {
-		switch c := text[at]; {
-		case c == '\\':
-			run++
-			continue
-		case c == '\n':
-			return at
-		case c == quote && run <= escapes:
-			return at - run
-		}
-		run = 0
+	if to := listEnd(text, from); to > 0 {
+		return from + 1, to
 	}
-	return len(text)
+	return from, bareEnd(text, from)
 }
 
 // bareEnd returns the end of a value without quotes.

@@ -52,6 +52,7 @@ func BenchmarkRedactGrows(b *testing.B) {
 	for name, unit := range map[string]string{
 		"log": benchText(1), "begin": "-----BEGIN " + "PRIVATE KEY-----", "end": "-----END " + "PRIVATE KEY-----", "password": "password=", "quotes": `password="`, "key": "key",
 		"url": "a://b:c@", "colon": "a://b:", "jwt": "eyJ", "jwts": "eyJaaaaaaaa.", "sk": "sk-", "authorization": "authorization:", "backslash": `token\`, "cli": "--token -",
+		"list": "password=[x ", "quoted lines": "password=\"x\n", "block": "password:\n ", "blank lines": "password:\n\n\n\n\n\n\n", "pair": "password\nvalue: ",
 	} {
 		b.Run(name, func(b *testing.B) {
 			small := strings.Repeat(unit, 32<<10/len(unit))

@@ -30,6 +30,49 @@ func TestSecretsOfMoreThanOneWord(t *testing.T) {
 	}
 }
 
+// A value may go on in the next line, stand below its name, be a list, or be added by an operator of its own.
+func TestSecretsInOtherForms(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	for in, want := range map[string]string{
+		"password: \"one\n  two\"\nnext: 1":                                 "password: \"[redacted:password]\"\nnext: 1",
+		"export TOKEN='abcdef\nghi'\nx='1'":                                 "export TOKEN='[redacted:token]'\nx='1'",
+		"password: \"one\nsay \"hello\" to him":                             "password: \"[redacted:password]\" to him",
+		"password: \"one\nnext: 1":                                          "password: \"[redacted:password]\nnext: 1",
+		"password: 'it''s one'":                                             "password: '[redacted:password]'",
+		"password='' user='x'":                                              "password='' user='x'",
+		"password += \"hunter2\"":                                           "password += \"[redacted:password]\"",
+		"PASSWORD+=hunter2":                                                 "PASSWORD+=[redacted:password]",
+		"PASSWORD ?= hunter2":                                               "PASSWORD ?= [redacted:password]",
+		"$password .= 'hunter2';":                                           "$password .= '[redacted:password]';",
+		"a.password ||= 'hunter2'":                                          "a.password ||= '[redacted:password]'",
+		"a.password ??= 'hunter2'":                                          "a.password ??= '[redacted:password]'",
+		"password <- 'hunter2'":                                             "password <- '[redacted:password]'",
+		"if password != \"hunter2\" {":                                      "if password != \"[redacted:password]\" {",
+		"if (password === 'hunter2') {":                                     "if (password === '[redacted:password]') {",
+		"password:\n  one\n  two\nnext: 1":                                  "password:\n  [redacted:password]\nnext: 1",
+		"password:\r\n  one\r\nnext: 1":                                     "password:\r\n  [redacted:password]\r\nnext: 1",
+		"a:\n  passwords:\n    - one\n    - two\n  next: 1":                 "a:\n  passwords:\n    [redacted:password]\n  next: 1",
+		"passwords:\n- one\n- two\nnext: 1":                                 "passwords:\n[redacted:password]\nnext: 1",
+		"password =\n    hunter2\n":                                         "password =\n    [redacted:password]\n",
+		"password = \\\n  hunter2":                                          "password = \\\n  [redacted:password]",
+		"env:\n- name: DB_PASSWORD\n  value: hunter2\n  kind: y\n- name: X": "env:\n- name: DB_PASSWORD\n  value: [redacted:password]\n  kind: y\n- name: X",
+		"- name: \"DB_PASSWORD\"\r\n  value: 'hunter2'":                     "- name: \"DB_PASSWORD\"\r\n  value: '[redacted:password]'",
+		"password = [\"one\", \"two\"]; x":                                  "password = [[redacted:password]]; x",
+		"passwords: [one, [two, three]]\nnext: 1":                           "passwords: [[redacted:password]]\nnext: 1",
+		"passwords = ('one', 'two)', \"three\")":                            "passwords = ([redacted:password])",
+		"<password>\n  hunter2\n</password>":                                "<password>\n  [redacted:password]\n</password>",
+	} {
+		assert.Equal(t, want, r.Text(in), "%s", in)
+		assert.Equal(t, want, r.Text(want), "again: %s", in)
+	}
+	for _, harmless := range []string{
+		"password:\n  minLength: 8\n  type: string\n", "Enter your password:\n\nLogin failed", "Password:\nLast login: today", "token ::= word | number",
+		"if token != EOF {", "tokens <- next", "token -> rule", "password\nvalue:\n", "password = []", "password = ()",
+	} {
+		assert.Equal(t, harmless, r.Text(harmless))
+	}
+}
+
 func TestLinesOfJSON(t *testing.T) {
 	r := redactor(t, plugins.RedactConfig{})
 	for in, want := range map[string]string{

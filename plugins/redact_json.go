@@ -121,7 +121,9 @@ type frame struct {
 	isName    bool
 	isValue   bool
 	pairValue []pairValue
-	keys      map[string]int
+	// pair is the index of the object whose "value" all this is a part of, or -1.
+	pair int
+	keys map[string]int
 }
 
 // pairValue is a string of a pair and the index of its edit.
@@ -176,8 +178,11 @@ func (w *walker) top() *frame {
 }
 
 func (w *walker) push(object bool) {
-	f := frame{object: object, atKey: object}
+	f := frame{object: object, atKey: object, pair: -1}
 	if up := w.top(); up != nil {
+		if f.pair = up.pair; up.object && up.isValue {
+			f.pair = len(w.stack) - 1
+		}
 		if object {
 			f.outer = up.name
 		} else {
@@ -253,10 +258,15 @@ func (w *walker) key(f *frame, from, to int) {
 func (w *walker) value(f *frame, from, to int) {
 	text := unquoted(w.raw[from:to])
 	var name *secretWord
+	paired := false
 	if f != nil {
 		name = f.name
 		if f.isValue && f.object {
-			f.pairValue = append(f.pairValue, pairValue{text, len(w.edits)})
+			f.pairValue, paired = append(f.pairValue, pairValue{text, len(w.edits)}), true
+		}
+		if f.pair >= 0 {
+			up := &w.stack[f.pair]
+			up.pairValue, paired = append(up.pairValue, pairValue{text, len(w.edits)}), true
 		}
 		if f.isName && f.object {
 			if word, is := secretName(text); is && !w.r.without[word.kind] {
@@ -281,7 +291,7 @@ func (w *walker) value(f *frame, from, to int) {
 		w.open = mostOpen
 	}
 	w.changed = w.changed || changed
-	if changed || f != nil && f.isValue {
+	if changed || paired {
 		w.edits = append(w.edits, edit{from: from, to: to, text: out, keeps: !changed})
 	}
 }
