@@ -1,0 +1,358 @@
+package verify
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// What the SDK calls its markers and the parts of their details.
+const (
+	markerLocal   = "LocalActivity"
+	markerVersion = "Version"
+	detailData    = "data"
+	detailResult  = "result"
+	detailChange  = "change-id"
+	detailVersion = "version"
+)
+
+// deadlineSuffix ends the summary of a question's timer, after its key.
+const deadlineSuffix = " · deadline"
+
+// record is what one history says about the gate, in the order of its events.
+type record struct {
+	converter    converter.DataConverter
+	started      *historypb.WorkflowExecutionStartedEventAttributes
+	workflowType string
+	agent        bool
+	input        protocol.AgentInput
+	// runs are the runs that wrote this history: a reset goes on with the events of another one.
+	runs []turnover
+	// versions are those of the gate's changes: protocol.ChangeGate, and one for each guarded name.
+	versions map[string]int
+	frozen   *protocol.ResolveResponse
+	facts    map[string]protocol.ToolFacts
+	// turns are the calls that the model asked for, by turn.
+	turns      map[int][]protocol.Requested
+	decisions  []decision
+	byCall     map[string][]int
+	admissions map[string][]admission
+	answers    map[string][]answer
+	// approvers are the events at which approvers of a worker's own answered.
+	approvers []int64
+	// deadlines are the events at which the deadlines of questions rang, by key.
+	deadlines map[string]int64
+	uses      []*use
+	scheduled map[int64]*scheduled
+	timers    map[int64]string
+	last      int64
+	ended     string
+	findings  []Finding
+	// sealed counts records that could not be decoded while it is not known whether they matter.
+	sealed []Finding
+}
+
+// turnover is the event from which on a run wrote the history.
+type turnover struct {
+	event int64
+	run   string
+}
+
+// decision is a recorded decision on a call that its worker could serve.
+type decision struct {
+	protocol.DecideResponse
+	event int64
+	// facts and input are known where an activity decided: its request is in history.
+	request *protocol.DecideRequest
+}
+
+// admission is the recorded effect of an answer.
+type admission struct {
+	protocol.AdmitResponse
+	event int64
+}
+
+// answer is what somebody sent, to a key that it names; a bare allow or deny names none.
+type answer struct {
+	approval.Resolution
+	event int64
+}
+
+// scheduled is an activity, child or operation until it ends.
+type scheduled struct {
+	kind    string
+	use     *use
+	turn    int
+	decide  *protocol.DecideRequest
+	admit   string
+	started time.Time
+}
+
+func newRecord(c converter.DataConverter) *record {
+	if c == nil {
+		c = converter.GetDefaultDataConverter()
+	}
+	return &record{converter: c, versions: map[string]int{}, facts: map[string]protocol.ToolFacts{}, turns: map[int][]protocol.Requested{},
+		byCall: map[string][]int{}, admissions: map[string][]admission{}, answers: map[string][]answer{}, deadlines: map[string]int64{},
+		scheduled: map[int64]*scheduled{}, timers: map[int64]string{}}
+}
+
+// recordOf reads all events.
+func recordOf(events []*historypb.HistoryEvent, c converter.DataConverter) *record {
+	r := newRecord(c)
+	for _, e := range events {
+		if !r.order(e) {
+			break
+		}
+		r.read(e)
+	}
+	return r
+}
+
+// order reports whether an event is the next one. What comes behind a gap proves nothing: what is missing may be what
+// revoked it.
+func (r *record) order(e *historypb.HistoryEvent) bool {
+	id := e.GetEventId()
+	switch {
+	case id != r.last+1:
+		r.find(Finding{Kind: Incomplete, EventID: id, Why: sprintf("event %d comes where event %d should be; nothing behind it was read", id, r.last+1)})
+		return false
+	case (id == 1) != (e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED):
+		r.find(Finding{Kind: Incomplete, EventID: id, Why: "a history begins with WORKFLOW_EXECUTION_STARTED, and has it once"})
+		return false
+	}
+	r.last = id
+	return true
+}
+
+func (r *record) find(f Finding) { r.findings = append(r.findings, f) }
+
+func (r *record) read(e *historypb.HistoryEvent) {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		r.start(e.GetWorkflowExecutionStartedEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+		if a := e.GetWorkflowTaskFailedEventAttributes(); a.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
+			r.runs = append(r.runs, turnover{e.GetEventId(), a.GetNewRunId()})
+		}
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		r.marker(e)
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		if a := e.GetWorkflowExecutionSignaledEventAttributes(); a.GetSignalName() == r.pick(protocol.SignalApproval, protocol.GuardSignalApproval) {
+			r.answer(e.GetEventId(), a.GetInput())
+		}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
+		in := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
+		if in.GetName() == r.pick(protocol.UpdateResolve, protocol.GuardUpdateResolve) {
+			r.answer(e.GetEventId(), in.GetArgs())
+		}
+	case enumspb.EVENT_TYPE_TIMER_STARTED:
+		if key, ok := strings.CutSuffix(r.text(e.GetUserMetadata().GetSummary()), deadlineSuffix); ok {
+			r.timers[e.GetEventId()] = key
+		}
+	case enumspb.EVENT_TYPE_TIMER_FIRED:
+		if key, ok := r.timers[e.GetTimerFiredEventAttributes().GetStartedEventId()]; ok && r.deadlines[key] == 0 {
+			r.deadlines[key] = e.GetEventId()
+		}
+	default:
+		if !r.dispatch(e) {
+			r.close(e)
+		}
+	}
+}
+
+// pick is the name of a handler: agents and other workflows have their own.
+func (r *record) pick(agent, other string) string {
+	if r.agent {
+		return agent
+	}
+	return other
+}
+
+func (r *record) start(a *historypb.WorkflowExecutionStartedEventAttributes) {
+	r.started, r.workflowType = a, a.GetWorkflowType().GetName()
+	r.agent = r.workflowType == protocol.WorkflowAgent
+	// The run that begins a history is the original one, also after resets.
+	r.runs = append(r.runs, turnover{1, a.GetOriginalExecutionRunId()})
+	if r.agent && !r.decode(a.GetInput(), &r.input) {
+		r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: 1, Why: "the agent's input cannot be read"})
+	}
+}
+
+// runAt is the run that wrote an event; empty if the history does not say.
+func (r *record) runAt(event int64) string {
+	i, exact := slices.BinarySearchFunc(r.runs, event, func(t turnover, id int64) int { return int(t.event - id) })
+	if !exact {
+		i--
+	}
+	if i < 0 {
+		return ""
+	}
+	return r.runs[i].run
+}
+
+// runID is the run that the history is of.
+func (r *record) runID() string { return r.runAt(r.last) }
+
+// marker reads versions, decisions and admissions, and local activities that may be tools.
+func (r *record) marker(e *historypb.HistoryEvent) {
+	a := e.GetMarkerRecordedEventAttributes()
+	details := a.GetDetails()
+	unread := func(what string) {
+		r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: what + " cannot be read"})
+	}
+	switch a.GetMarkerName() {
+	case markerVersion:
+		var change string
+		var version int
+		if !r.decode(details[detailChange], &change) || !r.decode(details[detailVersion], &version) {
+			unread("the marker of a version")
+			return
+		}
+		if _, known := r.versions[change]; !known {
+			r.versions[change] = version
+		}
+	case markerLocal:
+		var data struct {
+			ActivityType string
+			Backoff      time.Duration
+		}
+		if !r.decode(details[detailData], &data) || data.ActivityType == "" {
+			unread("the marker of a local activity")
+			return
+		}
+		failed := a.GetFailure() != nil
+		switch data.ActivityType {
+		case protocol.ActivityDecide:
+			if !failed && !r.decided(e.GetEventId(), details[detailResult], nil) {
+				unread("the recorded decision")
+			}
+		case protocol.ActivityAdmit:
+			if !failed && !r.admitted(e.GetEventId(), details[detailResult], "") {
+				unread("the recorded admission of an answer")
+			}
+		default:
+			r.local(e, data.ActivityType, data.Backoff > 0)
+		}
+	}
+}
+
+// decided keeps a decision. One that is about another call than was asked denies, as it does in the workflow.
+func (r *record) decided(event int64, result *commonpb.Payloads, of *protocol.DecideRequest) bool {
+	var d protocol.DecideResponse
+	if !r.decode(result, &d) || d.CallID == "" {
+		return false
+	}
+	if d.Slow || d.Drift != "" || of != nil && (d.CallID != of.CallID || d.Tool != of.Tool.Name) {
+		return true
+	}
+	r.byCall[d.CallID] = append(r.byCall[d.CallID], len(r.decisions))
+	r.decisions = append(r.decisions, decision{d, event, of})
+	return true
+}
+
+// admitted keeps an admission that closes its question or opens it anew.
+func (r *record) admitted(event int64, result *commonpb.Payloads, key string) bool {
+	var d protocol.AdmitResponse
+	if !r.decode(result, &d) || d.Key == "" {
+		return false
+	}
+	if !d.Slow && (key == "" || key == d.Key) && final(d.How) {
+		r.admissions[d.Key] = append(r.admissions[d.Key], admission{d, event})
+	}
+	return true
+}
+
+// final says whether an admission closes its question. Answers that only count towards a quorum, or do not count, leave
+// it open; any other word closes it, and does not allow.
+func final(h approval.How) bool {
+	const counted, uncounted approval.How = "counted", "uncounted"
+	return h != counted && h != uncounted
+}
+
+// answer keeps what somebody answered, as the workflow would read it if the key that it names were pending.
+func (r *record) answer(event int64, args *commonpb.Payloads) {
+	data := r.raw(args)
+	key := named(data)
+	resolutions, err := approval.Decode(data, []string{key})
+	if err != nil {
+		return
+	}
+	for _, res := range resolutions {
+		r.answers[key] = append(r.answers[key], answer{res, event})
+	}
+}
+
+// named is the key that an answer names; empty for a bare word.
+func named(data []byte) string {
+	var text string
+	if len(data) > approval.MaxAnswer {
+		return ""
+	}
+	if json.Unmarshal(data, &text) == nil {
+		data = []byte(text)
+	}
+	var members map[string]json.RawMessage
+	var key string
+	if json.Unmarshal(data, &members) != nil || json.Unmarshal(members["key"], &key) != nil {
+		return ""
+	}
+	return key
+}
+
+func (r *record) close(e *historypb.HistoryEvent) {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+		r.ended = "completed"
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+		r.ended = "failed"
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+		r.ended = "cancelled"
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+		r.ended = "terminated"
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+		r.ended = "timed-out"
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		r.ended = "continued"
+	}
+}
+
+// decode reads the first payload into v and reports whether that worked.
+func (r *record) decode(p *commonpb.Payloads, v any) bool {
+	list := p.GetPayloads()
+	return len(list) > 0 && list[0] != nil && r.converter.FromPayload(list[0], v) == nil
+}
+
+// raw is the first payload's data with the codec taken off, or nil.
+func (r *record) raw(p *commonpb.Payloads) []byte {
+	if len(p.GetPayloads()) == 0 {
+		return nil
+	}
+	return r.value(p.GetPayloads()[0]).GetData()
+}
+
+// value is a payload with the codec taken off, or nil.
+func (r *record) value(p *commonpb.Payload) *commonpb.Payload {
+	var raw converter.RawValue
+	if p == nil || r.converter.FromPayload(p, &raw) != nil {
+		return nil
+	}
+	return raw.Payload()
+}
+
+func (r *record) text(p *commonpb.Payload) string {
+	var s string
+	if p == nil || r.converter.FromPayload(p, &s) != nil {
+		return ""
+	}
+	return s
+}
