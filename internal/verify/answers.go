@@ -1,12 +1,14 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/assent-dev/assent/approval"
 )
 
-// answered says whether somebody's answer lets an asked call go on.
+// answered says whether people's answers let an asked call go on.
 func (j *judged) answered() bool {
 	asked := j.asked[j.index]
 	j.q = asked[len(asked)-1]
@@ -26,11 +28,14 @@ func (j *judged) answered() bool {
 		j.fail(Denied, "event %d closes its question %s as %s", a.event, j.q.key, a.How)
 		return false
 	}
-	j.call.By, j.call.AdmissionID = a.By, a.event
-	j.admission(a)
+	j.call.By, j.call.Signed, j.call.AdmissionID = a.By, a.Signed, a.event
+	for _, v := range append(slices.Clone(j.q.votes), a) {
+		j.admission(v)
+	}
+	j.quorum(a)
 	j.p.run, j.p.policy, j.p.expires = a.RunID, a.PolicyDigest, a.Expires
 	j.edited(a)
-	j.inForce(a)
+	j.inForce()
 	return true
 }
 
@@ -42,36 +47,96 @@ func (j *judged) admission(a *admission) {
 	if run := j.runAt(a.event); run != "" && a.RunID != run {
 		j.fail(OtherRun, "event %d admits its answer in run %s, and was recorded in run %s", a.event, a.RunID, run)
 	}
-	if rang := j.deadlines[j.q.key]; rang > j.q.opened && rang < a.event && !j.sent(rang, func(approval.Resolution) bool { return true }) {
-		j.fail(Expired, "the deadline of its question %s passed at event %d, before any answer", j.q.key, rang)
+	sent := j.sent(a)
+	if len(sent) == 0 {
+		j.fail(NoAnswer, "event %d admits an allow of %s by %q, and nobody sent one with these arguments while it was open", a.event, j.q.key, a.By)
+		return
 	}
-	if !j.sent(a.event, func(r approval.Resolution) bool {
-		if r.Decision != approval.Allow {
-			return false
-		}
-		sum, err := digest(r.Input)
-		return len(r.Input) == 0 && a.InputDigest == j.d.InputDigest || err == nil && sum == a.InputDigest
-	}) && !j.approver(a.event) {
-		j.fail(NoAnswer, "event %d admits an answer to %s with these arguments, and nobody sent one after it was asked", a.event, j.q.key)
+	if rang := j.deadlines[j.q.key]; rang > j.q.opened && !slices.ContainsFunc(sent, func(s answer) bool { return s.event < rang }) {
+		j.fail(Expired, "the deadline of its question %s passed at event %d, before the answer that event %d admits", j.q.key, rang, a.event)
 	}
+	j.signed(a, sent)
 }
 
-// sent reports whether an answer of some kind to the question came between its opening and an event. A bare word names
-// no key.
-func (j *judged) sent(before int64, kind func(approval.Resolution) bool) bool {
+// sent are the answers of before an admission that allow what it admits. A bare word names no key.
+func (j *judged) sent(a *admission) []answer {
+	var out []answer
 	for _, key := range []string{j.q.key, ""} {
-		for _, a := range j.answers[key] {
-			if a.event > j.q.opened && a.event < before && kind(a.Resolution) {
-				return true
+		for _, s := range j.answers[key] {
+			if s.event > j.q.opened && s.event < a.event && s.Decision == approval.Allow && j.admits(a, s) {
+				out = append(out, s)
 			}
 		}
 	}
-	return false
+	return out
 }
 
-// approver reports whether an approver of a worker's own answered between the opening of the question and an event.
-func (j *judged) approver(before int64) bool {
-	return slices.ContainsFunc(j.approvers, func(event int64) bool { return event > j.q.opened && event < before })
+// admits reports whether an admission can be that of an answer: by the same principal, for the same arguments.
+func (j *judged) admits(a *admission, s answer) bool {
+	const most = 200 // a longer name is recorded shortened
+	if by := strings.TrimSpace(s.By); a.By != by && len(by) <= most && (s.Signature == nil || s.Signature.KeyID != a.By) {
+		return false
+	}
+	if len(s.Input) == 0 {
+		return a.InputDigest == j.d.InputDigest || a.How == approval.Counted
+	}
+	sum, err := digest(s.Input)
+	return err == nil && sum == a.InputDigest
+}
+
+// signed holds an admission that says so against the signatures of the answers.
+func (j *judged) signed(a *admission, sent []answer) {
+	_, signs := j.options.Principals[a.By]
+	switch {
+	case !a.Signed:
+		if signs && !slices.ContainsFunc(sent, func(s answer) bool { return s.approver }) {
+			j.fail(BadSignature, "event %d admits an answer by %q, who signs answers, without a signature", a.event, a.By)
+		}
+		return
+	case len(j.options.Principals) == 0:
+		j.note("signatures of answers: no policy with engine.keys was given")
+		return
+	}
+	q := approval.Approval{Key: j.q.key, Tool: j.d.Tool, CallID: j.d.CallID, Seal: approval.Seal{RunID: j.q.run, ContentKey: j.contentKey(j.d),
+		InputDigest: j.d.InputDigest, ContractHash: j.p.contract, PolicyDigest: j.d.Decision.PolicyDigest}}
+	err := error(&approval.SignatureError{Why: "there is none"})
+	for _, s := range sent {
+		if s.Signature == nil {
+			continue
+		}
+		r := s.Resolution
+		r.Key = j.q.key
+		var by string
+		if by, err = approval.VerifySignature(q, r, j.options.Principals); err == nil && by == a.By {
+			return
+		}
+		if err == nil {
+			err = fmt.Errorf("it is that of %q", by)
+		}
+	}
+	j.fail(BadSignature, "event %d admits an answer as signed by %q: %v", a.event, a.By, err)
+}
+
+// quorum says whether as many distinct principals allowed the call as its question needs, its requester aside. Whether
+// they are in the right groups is for the policy, which the admissions have asked.
+func (j *judged) quorum(last *admission) {
+	if j.d.Approval == nil || j.d.Approval.Approvers == nil {
+		return
+	}
+	names := map[string]bool{}
+	for _, v := range append(slices.Clone(j.q.votes), last) {
+		switch {
+		case v.By == "":
+			j.fail(NoAnswer, "event %d admits an allow of nobody, where approvers are named", v.event)
+		case v.By == j.input.RequestedBy:
+			j.fail(NoAnswer, "event %d admits an allow by %q, who asked for the run", v.event, v.By)
+		default:
+			names[v.By] = true
+		}
+	}
+	if need := max(j.d.Approval.Approvers.Min, 1); len(names) < need {
+		j.fail(NoAnswer, "%d of %d principals allowed it", len(names), need)
+	}
 }
 
 // edited takes the arguments that the answer put in the place of those that were asked about.
@@ -89,7 +154,7 @@ func (j *judged) edited(a *admission) {
 }
 
 // inForce says whether the answer was revoked before the call was scheduled.
-func (j *judged) inForce(a *admission) {
+func (j *judged) inForce() {
 	for _, s := range j.answers[j.q.key] {
 		if s.Decision == approval.Revoke && s.event > j.q.opened && s.event < j.event {
 			j.fail(Revoked, "event %d revokes %s, before it was scheduled", s.event, j.q.key)

@@ -21,7 +21,9 @@ type Decided struct {
 	// Profile is the agent type; empty outside agents.
 	Profile string
 	// Tighten holds the rules of the agent's own input.
-	Tighten   *protocol.Tighten
+	Tighten *protocol.Tighten
+	// Vetted are the lines that answers of before had added for this run.
+	Vetted    []permission.Vetted
 	Isolation string
 	// Exactly one of Input and InputRef is set, or none if the history has no arguments. They are those that were asked
 	// for, before any hook.
@@ -47,6 +49,11 @@ func Decisions(events []*historypb.HistoryEvent, c converter.DataConverter) []De
 		}
 		if r.frozen != nil {
 			o.Isolation = string(r.frozen.Isolation.Kind)
+		}
+		for _, a := range r.vetted {
+			if a.event < d.event {
+				o.Vetted = append(o.Vetted, *a.Vetted)
+			}
 		}
 		o.Input, o.InputRef = r.requested(d)
 		out = append(out, o)

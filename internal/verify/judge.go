@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,6 +27,8 @@ type Options struct {
 	// event names it.
 	Keys      protocol.Keyring
 	Namespace string
+	// Principals are the public keys of those who sign answers, by name; without any, signatures of answers are not checked.
+	Principals map[string]ed25519.PublicKey
 	// WorkflowID replaces the one in the history, which old servers do not record.
 	WorkflowID string
 }

@@ -25,8 +25,24 @@ type question struct {
 	opened int64
 	// turn and number place it among those that were opened at the same event.
 	turn, number int
-	// closed is its first final admission; nil while there is none.
+	// closed is its first final admission; nil while there is none. votes are the allows that counted before it.
 	closed *admission
+	votes  []*admission
+}
+
+// read takes the admissions of its key that came after it was opened. Those that do not count leave it open; any word
+// that is not known closes it, and allows nothing.
+func (q *question) read(all []admission) {
+	for i := range all {
+		switch a := &all[i]; {
+		case a.event <= q.opened, a.How == approval.Uncounted:
+		case a.How == approval.Counted:
+			q.votes = append(q.votes, a)
+		default:
+			q.closed = a
+			return
+		}
+	}
 }
 
 // questions returns the questions of each decision, in the order in which they were asked. A void answer opens the next.
@@ -41,12 +57,7 @@ func (r *record) questions() map[int][]*question {
 		d := r.decisions[q.decision]
 		q.key = ledger.Open(approval.Approval{Tool: d.Tool, Seal: approval.Seal{ContentKey: r.contentKey(d)}}).Key
 		out[q.decision] = append(out[q.decision], q)
-		for i, a := range r.admissions[q.key] {
-			if a.event > q.opened {
-				q.closed = &r.admissions[q.key][i]
-				break
-			}
-		}
+		q.read(r.admissions[q.key])
 		if q.closed == nil || q.closed.How != approval.Void {
 			continue
 		}

@@ -46,9 +46,9 @@ type record struct {
 	decisions  []decision
 	byCall     map[string][]int
 	admissions map[string][]admission
-	answers    map[string][]answer
-	// approvers are the events at which approvers of a worker's own answered.
-	approvers []int64
+	// vetted are the admissions that added a vetted line.
+	vetted  []admission
+	answers map[string][]answer
 	// deadlines are the events at which the deadlines of questions rang, by key.
 	deadlines map[string]int64
 	uses      []*use
@@ -85,16 +85,18 @@ type admission struct {
 type answer struct {
 	approval.Resolution
 	event int64
+	// approver says that an approver mounted on a worker gave it, who is believed without a signature.
+	approver bool
 }
 
 // scheduled is an activity, child or operation until it ends.
 type scheduled struct {
-	kind    string
-	use     *use
-	turn    int
-	decide  *protocol.DecideRequest
-	admit   string
-	started time.Time
+	kind   string
+	use    *use
+	turn   int
+	decide *protocol.DecideRequest
+	// key is of the question that the activity is about.
+	key string
 }
 
 func newRecord(c converter.DataConverter) *record {
@@ -260,35 +262,31 @@ func (r *record) decided(event int64, result *commonpb.Payloads, of *protocol.De
 	return true
 }
 
-// admitted keeps an admission that closes its question or opens it anew.
+// admitted keeps an admission.
 func (r *record) admitted(event int64, result *commonpb.Payloads, key string) bool {
 	var d protocol.AdmitResponse
 	if !r.decode(result, &d) || d.Key == "" {
 		return false
 	}
-	if !d.Slow && (key == "" || key == d.Key) && final(d.How) {
+	if !d.Slow && (key == "" || key == d.Key) {
 		r.admissions[d.Key] = append(r.admissions[d.Key], admission{d, event})
+		if d.How == approval.Allowed && d.Vetted != nil {
+			r.vetted = append(r.vetted, admission{d, event})
+		}
 	}
 	return true
-}
-
-// final says whether an admission closes its question. Answers that only count towards a quorum, or do not count, leave
-// it open; any other word closes it, and does not allow.
-func final(h approval.How) bool {
-	const counted, uncounted approval.How = "counted", "uncounted"
-	return h != counted && h != uncounted
 }
 
 // answer keeps what somebody answered, as the workflow would read it if the key that it names were pending.
 func (r *record) answer(event int64, args *commonpb.Payloads) {
 	data := r.raw(args)
 	key := named(data)
-	resolutions, err := approval.Decode(data, []string{key})
+	resolutions, err := approval.Decode(data, []string{key}, nil)
 	if err != nil {
 		return
 	}
 	for _, res := range resolutions {
-		r.answers[key] = append(r.answers[key], answer{res, event})
+		r.answers[key] = append(r.answers[key], answer{Resolution: res, event: event})
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 	Revoked Kind = "revoked"
 	// Expired is a call that was answered or began after its time was over.
 	Expired Kind = "expired"
-	// BadSignature is a grant that no key of the ring has signed.
+	// BadSignature is a grant that no key of the ring has signed, or an answer that is not signed as it was admitted.
 	BadSignature Kind = "bad-signature"
 	// Unreadable is an event that had to be read and could not be.
 	Unreadable Kind = "unreadable"
@@ -82,6 +82,7 @@ type Call struct {
 	// Key, By and AdmissionID are those of the answer, if somebody was asked.
 	Key         string `json:"key,omitempty"`
 	By          string `json:"by,omitempty"`
+	Signed      bool   `json:"signed,omitempty"`
 	AdmissionID int64  `json:"admissionEventId,omitempty"`
 	Edited      bool   `json:"edited,omitempty"`
 	// Refused says that the worker did not let it run.

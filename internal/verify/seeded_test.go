@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/assent-dev/assent/internal/canonjson"
@@ -57,6 +58,25 @@ var seeded = map[string]struct {
 	"an answer that nobody gave":    {"asked-and-allowed", func(p *tape) { p.drop(p.at(0, signaled)) }, verify.NoAnswer},
 	"a deny that was admitted as an allow": {"asked-and-allowed", func(p *tape) {
 		p.payload(p.events[p.at(0, signaled)].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0], set("decision", "deny"))
+	}, verify.NoAnswer},
+	"an answer that was admitted under another name": {"asked-and-allowed", func(p *tape) { p.result(p.at(0, admit), set("by", "bob")) }, verify.NoAnswer},
+	"one of two votes": {"quorum", func(p *tape) { p.drop(p.at(0, counted)) }, verify.NoAnswer},
+	"two votes by one principal": {"quorum", func(p *tape) {
+		i, last := p.at(0, counted), p.at(0, allowed)
+		var by any
+		p.result(i, func(m members) { by = m["by"] })
+		p.result(last, set("by", by))
+		p.events[p.at(2, signaled)] = proto.Clone(p.events[p.at(1, signaled)]).(*historypb.HistoryEvent)
+	}, verify.NoAnswer},
+	"a vote by who asked for the run": {"quorum", func(p *tape) {
+		var by any
+		p.result(p.at(0, allowed), func(m members) { by = m["by"] })
+		p.payload(p.events[0].GetWorkflowExecutionStartedEventAttributes().Input.Payloads[0], set("requestedBy", by))
+	}, verify.NoAnswer},
+	"a vote that nobody gave": {"quorum", func(p *tape) { p.drop(p.at(1, signaled)) }, verify.NoAnswer},
+	"an approver that did not answer": {"approver", func(p *tape) {
+		i := p.endOf(p.at(0, schedules(protocol.ActivityAskApprover)))
+		p.events[i].GetActivityTaskCompletedEventAttributes().Result = payloads(`{"unavailable":true}`)
 	}, verify.NoAnswer},
 	"an answer of before the question": {"asked-and-allowed", func(p *tape) {
 		p.drop(p.at(0, signaled))
@@ -213,6 +233,14 @@ func child(e *historypb.HistoryEvent) bool {
 	return e.GetEventType() == enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED && header(e).GetFields()[protocol.HeaderGrant] != nil
 }
 
+// counted and allowed are admissions of votes that are not enough, and of the last one.
+func counted(e *historypb.HistoryEvent) bool { return admitsAs(e, "counted") }
+func allowed(e *historypb.HistoryEvent) bool { return admitsAs(e, "allowed") }
+
+func admitsAs(e *historypb.HistoryEvent, how string) bool {
+	return admit(e) && strings.Contains(string(e.GetMarkerRecordedEventAttributes().GetDetails()["result"].GetPayloads()[0].GetData()), `"how":"`+how+`"`)
+}
+
 func firstOf(e *historypb.HistoryEvent) []byte {
 	if p := e.GetActivityTaskCompletedEventAttributes().GetResult().GetPayloads(); len(p) > 0 {
 		return p[0].Data
@@ -290,12 +318,13 @@ func TestWhatIsAllowedIsNotFound(t *testing.T) {
 		"an answer by update": {"asked-and-allowed", func(p *tape) {
 			i := p.at(0, signaled)
 			p.drop(i)
-			p.insert(i, updated(`{"key":"`+runKey+`","decision":"allow"}`))
+			p.insert(i, updated(`{"key":"`+runKey+`","decision":"allow","by":" alice "}`))
 		}, 1},
 		"an answer by a bare word": {"asked-and-allowed", func(p *tape) {
 			i := p.at(0, signaled)
 			p.drop(i)
 			p.insert(i, signal(`"allow"`))
+			p.result(p.at(0, admit), func(m members) { delete(m, "by") })
 		}, 1},
 		"two votes": {"asked-and-allowed", func(p *tape) {
 			i := p.at(0, admit)

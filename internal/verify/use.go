@@ -11,6 +11,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
@@ -161,11 +162,9 @@ func (r *record) header(u *use, h *commonpb.Header) {
 var engine = map[string]bool{
 	protocol.ActivityDecideSlow: true, protocol.ActivityAdmitSlow: true, protocol.ActivityResolveToolset: true, protocol.ActivityResolveRef: true,
 	protocol.ActivityGenerate: true, protocol.ActivityAcquireWorktree: true, protocol.ActivityCollectWorktree: true,
-	protocol.ActivityDisposeWorktree: true, protocol.ActivityObserve: true, protocol.ActivityReceiveResult: true, askApprover: true,
+	protocol.ActivityDisposeWorktree: true, protocol.ActivityObserve: true, protocol.ActivityReceiveResult: true,
+	protocol.ActivityAskApprover: true,
 }
-
-// askApprover is the activity by which an approver in the process of a worker answers.
-const askApprover = "AskApprover"
 
 func (r *record) activity(e *historypb.HistoryEvent) {
 	a := e.GetActivityTaskScheduledEventAttributes()
@@ -182,7 +181,11 @@ func (r *record) activity(e *historypb.HistoryEvent) {
 	case protocol.ActivityAdmitSlow:
 		var req protocol.AdmitRequest
 		r.decode(a.GetInput(), &req)
-		s.admit = req.Question.Key
+		s.key = req.Question.Key
+	case protocol.ActivityAskApprover:
+		var req protocol.ApproverRequest
+		r.decode(a.GetInput(), &req)
+		s.key = req.Question.Key
 	}
 	if engine[s.kind] {
 		return
@@ -211,14 +214,18 @@ func (r *record) end(e *historypb.HistoryEvent, id int64, how ending, result *co
 	case s.use != nil:
 		r.ending(s.use, e, how, result, f)
 	case how != completed:
-	case s.kind == askApprover:
-		r.approvers = append(r.approvers, e.GetEventId())
+	case s.kind == protocol.ActivityAskApprover:
+		var resp protocol.ApproverResponse
+		if r.decode(result, &resp) && !resp.Unavailable {
+			r.answers[s.key] = append(r.answers[s.key], answer{approval.Resolution{Key: s.key, Decision: resp.Decision, By: resp.By, Reason: resp.Reason},
+				e.GetEventId(), true})
+		}
 	case s.kind == protocol.ActivityDecideSlow:
 		if !r.decided(e.GetEventId(), result, s.decide) {
 			unread("the recorded decision")
 		}
 	case s.kind == protocol.ActivityAdmitSlow:
-		if !r.admitted(e.GetEventId(), result, s.admit) {
+		if !r.admitted(e.GetEventId(), result, s.key) {
 			unread("the recorded admission of an answer")
 		}
 	case s.kind == protocol.ActivityGenerate:

@@ -1,12 +1,14 @@
 package verify_test
 
 import (
+	"crypto/ed25519"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/assent-dev/assent/internal/verify"
@@ -99,4 +101,39 @@ func TestSignatures(t *testing.T) {
 	}
 	r := verify.History(record(t, "guarded-workflow").events, verify.Options{Keys: keys(t), Namespace: "default"})
 	require.Equal(t, verify.BadSignature, r.Findings[0].Kind, "it was recorded without a key")
+}
+
+// The quorum of the recording has one vote that is signed and one that is not.
+func TestSignedAnswers(t *testing.T) {
+	alice := ed25519.NewKeyFromSeed([]byte(strings.Repeat("a", ed25519.SeedSize))).Public().(ed25519.PublicKey)
+	mallory := ed25519.NewKeyFromSeed([]byte(strings.Repeat("m", ed25519.SeedSize))).Public().(ed25519.PublicKey)
+	last := func(p *tape) *commonpb.Payload {
+		return p.events[p.at(2, signaled)].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0]
+	}
+	for name, tc := range map[string]struct {
+		keys   map[string]ed25519.PublicKey
+		tamper func(*tape)
+		want   []verify.Kind
+	}{
+		"as recorded":             {map[string]ed25519.PublicKey{"alice": alice}, func(*tape) {}, nil},
+		"without keys":            {nil, func(*tape) {}, nil},
+		"another key":             {map[string]ed25519.PublicKey{"alice": mallory}, func(*tape) {}, []verify.Kind{verify.BadSignature}},
+		"an unknown principal":    {map[string]ed25519.PublicKey{"mallory": mallory}, func(*tape) {}, []verify.Kind{verify.BadSignature}},
+		"another reason":          {map[string]ed25519.PublicKey{"alice": alice}, func(p *tape) { p.payload(last(p), set("reason", "did not read it")) }, []verify.Kind{verify.BadSignature}},
+		"no signature":            {map[string]ed25519.PublicKey{"alice": alice}, func(p *tape) { p.payload(last(p), func(m members) { delete(m, "signature") }) }, []verify.Kind{verify.BadSignature}},
+		"admitted as unsigned":    {map[string]ed25519.PublicKey{"alice": alice}, func(p *tape) { p.result(p.at(0, allowed), func(m members) { delete(m, "signed") }) }, []verify.Kind{verify.BadSignature}},
+		"over another question":   {map[string]ed25519.PublicKey{"alice": alice}, func(p *tape) { p.result(p.at(0, decide), set("runId", base)) }, []verify.Kind{verify.OtherRun, verify.VoidAnswer, verify.VoidAnswer, verify.BadSignature}},
+		"bob signs, and did not":  {map[string]ed25519.PublicKey{"alice": alice, "bob": mallory}, func(*tape) {}, []verify.Kind{verify.BadSignature}},
+		"the edit was not signed": {map[string]ed25519.PublicKey{"alice": alice}, func(p *tape) { p.payload(last(p), set("input", members{"text": "a"})) }, []verify.Kind{verify.BadSignature}},
+	} {
+		p := record(t, "quorum")
+		tc.tamper(p)
+		r := verify.History(p.whole(), verify.Options{Principals: tc.keys})
+		var kinds []verify.Kind
+		for _, f := range r.Findings {
+			kinds = append(kinds, f.Kind)
+		}
+		require.ElementsMatch(t, tc.want, kinds, "%s: %+v", name, r.Findings)
+		require.Equal(t, tc.keys == nil, strings.Contains(strings.Join(r.Unchecked, "\n"), "signatures of answers"), name)
+	}
 }
