@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,10 +31,12 @@ const (
 	pollerFresh = 2 * time.Minute
 )
 
-// asking is one run and its open questions.
+// asking is one run, its open questions, and the allowed calls of it that have not ended.
 type asking struct {
 	id, runID, workflowType, queue string
 	pending                        []approval.Approval
+	granted                        []approval.Granted
+	closed                         []approval.Closed
 	// source says who told of the questions.
 	source source
 	// err is why a worker that seemed to be there did not answer.
@@ -63,8 +63,8 @@ type finder struct {
 
 func newFinder(s *connect.Server) *finder { return &finder{server: s, polled: map[string]bool{}} }
 
-// all returns the runs of the namespace that have open questions, the longest waiting first, and how many runs were
-// left out because there are too many. Workflows that are not agents are found by their search attributes.
+// all returns the runs of the namespace that have open questions or allowed calls, the longest waiting first, and how many
+// runs were left out because there are too many. Workflows that are not agents are found by their search attributes.
 func (f *finder) all(ctx context.Context) ([]asking, int, error) {
 	queries := []string{fmt.Sprintf("WorkflowType='%s' AND ExecutionStatus='Running'", protocol.WorkflowAgent)}
 	if f.attributes(ctx) {
@@ -72,11 +72,16 @@ func (f *finder) all(ctx context.Context) ([]asking, int, error) {
 		queries = append([]string{fmt.Sprintf("%s='%s' AND ExecutionStatus='Running'", protocol.AttrStatus, protocol.StatusWaiting),
 			fmt.Sprintf("%s='%s' AND ExecutionStatus='Running'", protocol.AttrStatus, protocol.StatusRunning)}, queries...)
 	}
+	return f.those(ctx, queries...)
+}
+
+// those is all, of the runs that visibility queries select.
+func (f *finder) those(ctx context.Context, queries ...string) ([]asking, int, error) {
 	var runs []*workflowpb.WorkflowExecutionInfo
 	seen, left := map[string]bool{}, 0
 	for _, q := range queries {
 		more, err := f.list(ctx, q, mostAsked, func(w *workflowpb.WorkflowExecutionInfo) {
-			if run := w.GetExecution().GetRunId(); !seen[run] {
+			if run := w.GetExecution().GetRunId(); !seen[run] && w.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 				seen[run] = true
 				runs = append(runs, w)
 			}
@@ -93,12 +98,18 @@ func (f *finder) all(ctx context.Context) ([]asking, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
 	}
-	found = slices.DeleteFunc(found, func(a asking) bool { return len(a.pending) == 0 })
-	slices.SortStableFunc(found, func(a, b asking) int { return cmp.Compare(askedAt(a), askedAt(b)) })
+	found = slices.DeleteFunc(found, func(a asking) bool { return len(a.pending)+len(a.granted) == 0 })
+	slices.SortStableFunc(found, func(a, b asking) int { return askedAt(a).Compare(askedAt(b)) })
 	return found, left, nil
 }
 
-func askedAt(a asking) int64 { return a.pending[0].AskedAt.UnixNano() }
+// askedAt is when the first open question of a run was asked; runs without one come last.
+func askedAt(a asking) time.Time {
+	if len(a.pending) == 0 {
+		return a.granted[0].At.AddDate(1000, 0, 0)
+	}
+	return a.pending[0].AskedAt
+}
 
 // list pages through a visibility query, up to most runs, and returns how many more there are.
 func (f *finder) list(ctx context.Context, query string, most int, each func(*workflowpb.WorkflowExecutionInfo)) (int, error) {
@@ -164,12 +175,12 @@ func (f *finder) one(ctx context.Context, w *workflowpb.WorkflowExecutionInfo) a
 	if f.served(ctx, a.queue) {
 		var list approval.List
 		if list, a.err = f.query(ctx, a); a.err == nil {
-			a.pending, a.source = list.Pending, fromQuery
+			a.pending, a.granted, a.closed, a.source = list.Pending, list.Granted, list.Closed, fromQuery
 			return a
 		}
 	}
 	if v, err := load(ctx, f.server, a.id); err == nil && v.runID == a.runID {
-		a.pending, a.source = v.pending(), fromHistory
+		a.pending, a.granted, a.closed, a.source = v.pending(), v.granted, v.closed, fromHistory
 		return a
 	}
 	a.source = fromMemo
@@ -184,15 +195,9 @@ func (f *finder) one(ctx context.Context, w *workflowpb.WorkflowExecutionInfo) a
 
 // pending are the open questions of a history as a query would list them.
 func (v *view) pending() []approval.Approval {
-	var out []approval.Approval
-	for _, q := range v.questions {
-		input := q.Input
-		if q.InputRef != nil {
-			input, _ = json.Marshal(map[string]any{"$blob": q.InputRef}) // a struct of a string and a number
-		}
-		d := q.Decision
-		out = append(out, approval.Approval{Key: q.Key, Tool: q.Tool, Input: input, Why: because(d), DecidedBy: d.DecidedBy, Rule: d.Rule,
-			Segments: d.Segments, AskedAt: q.AskedAt, Deadline: q.Deadline, Agent: v.start.AgentType, CallID: q.CallID})
+	out := make([]approval.Approval, len(v.questions))
+	for i, q := range v.questions {
+		out[i] = q.Approval()
 	}
 	return out
 }

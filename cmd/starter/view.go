@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
 	"github.com/assent-dev/assent/internal/follow"
@@ -26,10 +27,14 @@ type view struct {
 	calls     []callView
 	byID      map[string]int
 	questions []follow.Question
-	trees     []follow.Tree
-	problem   string
-	end       *follow.Ended
-	ended     time.Time
+	// granted are the allowed calls that have not ended, closed and ignored the answers of before.
+	granted []approval.Granted
+	closed  []approval.Closed
+	ignored []approval.Ignored
+	trees   []follow.Tree
+	problem string
+	end     *follow.Ended
+	ended   time.Time
 }
 
 // callView is one call and what became of it.
@@ -51,37 +56,22 @@ func (v *view) add(e follow.Event) {
 	case follow.AgentReady:
 		v.ready = e.Ready
 	case follow.Turn:
-		v.turns, v.problem = append(v.turns, *e.Turn), ""
+		v.turns, v.problem, v.granted = append(v.turns, *e.Turn), "", nil
 	case follow.Decision:
 		v.decided(*e.Decision)
-	case follow.ApprovalPending:
-		v.questions = append(v.questions, *e.Question)
-		v.state(e.Question.CallID, "waiting")
-	case follow.ApprovalClosed:
-		for i, q := range v.questions {
-			if q.Key == e.Closed.Key {
-				v.questions = append(v.questions[:i:i], v.questions[i+1:]...)
-				break
-			}
-		}
-		v.state(e.Closed.CallID, string(e.Closed.How))
 	case follow.ToolStart:
 		v.state(e.Tool.CallID, "running")
+		v.sent(e.Tool.CallID)
 	case follow.ToolEnd:
-		if i, ok := v.byID[e.Tool.CallID]; ok {
-			v.calls[i].run = e.Tool
-		}
-		state := e.Tool.Error
-		if e.Tool.Result != nil {
-			state = string(e.Tool.Result.Code)
-		}
-		v.state(e.Tool.CallID, state)
+		v.returned(*e.Tool)
 	case follow.Worktree:
 		v.trees = append(v.trees, *e.Worktree)
 	case follow.Problem:
 		v.problem = e.Note
 	case follow.AgentEnd:
-		v.end, v.ended = e.End, e.Time
+		v.end, v.ended, v.granted = e.End, e.Time, nil
+	default:
+		v.answers(e)
 	}
 }
 

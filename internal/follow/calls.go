@@ -14,7 +14,7 @@ import (
 
 // activity notes an activity that was scheduled; for a tool that is its start.
 func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
-	s := &scheduled{kind: a.GetActivityType().GetName()}
+	s := &scheduled{kind: a.GetActivityType().GetName(), once: a.GetRetryPolicy().GetMaximumAttempts() == 1}
 	switch s.kind {
 	case protocol.ActivityGenerate:
 		var req protocol.GenerateRequest
@@ -33,6 +33,10 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 		var req protocol.AdmitRequest
 		r.decode(a.GetInput(), &req)
 		s.key = req.Question.Key
+	case protocol.ActivityAskApprover:
+		var req protocol.ApproverRequest
+		r.decode(a.GetInput(), &req)
+		s.key = req.Question.Key
 	case protocol.ActivityReceiveResult:
 		if s.received = r.receiving(a); s.received == nil {
 			return
@@ -46,6 +50,7 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 			return
 		}
 		start := *s.call
+		r.sent(start.CallID)
 		r.tell(Event{Kind: ToolStart, Tool: &start})
 	}
 	r.scheduled[r.now.GetEventId()] = s
@@ -107,10 +112,17 @@ func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string)
 		}
 	case s.kind == protocol.ActivityAdmitSlow:
 		r.admitted(s.key, result, failed)
+	case s.kind == protocol.ActivityAskApprover:
+		r.consulted(s.key, result, failed)
 	case s.kind == protocol.ActivityResolveToolset && failed == "":
 		r.ready(result)
 	}
 }
+
+const environmentLost = "the agent's environment was lost"
+
+// cancelled stands for the error of an activity that was cancelled.
+const cancelled = "cancelled"
 
 func (r *Reader) toolEnd(s *scheduled, result *commonpb.Payloads, failed string) {
 	c := s.call
@@ -126,13 +138,16 @@ func (r *Reader) toolEnd(s *scheduled, result *commonpb.Payloads, failed string)
 	if !s.started.IsZero() {
 		c.Took = r.now.GetEventTime().AsTime().Sub(s.started)
 	}
+	r.callEnded(c, s)
 	r.tell(Event{Kind: ToolEnd, Tool: c})
 	if c.Result != nil && c.Result.Code == tool.EnvironmentLost {
-		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: "the agent's environment was lost", Via: viaWorkflow}
+		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: environmentLost, Via: viaWorkflow}
 	}
 }
 
 func (r *Reader) generated(number int, result *commonpb.Payloads, failed string) {
+	// The results of all calls before have gone to the model.
+	r.allEnded()
 	t := TurnOf{Number: number, Error: failed, Calls: []protocol.Requested{}}
 	var resp protocol.GenerateResponse
 	if failed == "" && r.decode(result, &resp) {
@@ -152,6 +167,7 @@ func (r *Reader) ready(result *commonpb.Payloads) {
 		Isolation: resp.Isolation, Store: resp.Store}
 	for _, f := range resp.Tools {
 		ready.Tools = append(ready.Tools, f.Name)
+		r.contracts[f.Name] = f.ContractHash
 	}
 	r.tell(Event{Kind: AgentReady, Ready: ready})
 }

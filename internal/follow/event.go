@@ -24,7 +24,14 @@ const (
 	Decision        Kind = "decision"         // Decision
 	ApprovalPending Kind = "approval.pending" // Question
 	Answer          Kind = "answer"           // Answer: somebody answered, to whatever effect
-	ApprovalClosed  Kind = "approval.closed"  // Closed
+	ApprovalClosed  Kind = "approval.closed"  // Closed, and Overruled where a layer kept an allow from taking effect
+
+	ApprovalVote      Kind = "approval.vote"      // Progress: an allow counts, and more are needed
+	ApprovalReminder  Kind = "approval.reminder"  // Progress: nobody has answered yet
+	ApprovalEscalated Kind = "approval.escalated" // Progress: more people are asked
+	ApprovalIgnored   Kind = "approval.ignored"   // Ignored: an answer that had been taken changed nothing
+	ApprovalRevoked   Kind = "approval.revoked"   // Revoked: an allow was taken back
+
 	ToolStart       Kind = "tool.start"       // Tool
 	ToolEnd         Kind = "tool.end"         // Tool
 	Worktree        Kind = "worktree"         // Worktree
@@ -45,28 +52,34 @@ type Event struct {
 	RunID      string `json:"runId"`
 	EventID    int64  `json:"eventId"`
 
-	Start    *Started         `json:"start,omitempty"`
-	Ready    *Ready           `json:"ready,omitempty"`
-	Turn     *TurnOf          `json:"turn,omitempty"`
-	Decision *Decided         `json:"decision,omitempty"`
-	Question *Question        `json:"question,omitempty"`
-	Answer   *Answered        `json:"answer,omitempty"`
-	Closed   *approval.Closed `json:"closed,omitempty"`
-	Tool     *Call            `json:"tool,omitempty"`
-	Worktree *Tree            `json:"worktree,omitempty"`
-	Note     string           `json:"note,omitempty"`
-	End      *Ended           `json:"end,omitempty"`
+	Start     *Started          `json:"start,omitempty"`
+	Ready     *Ready            `json:"ready,omitempty"`
+	Turn      *TurnOf           `json:"turn,omitempty"`
+	Decision  *Decided          `json:"decision,omitempty"`
+	Question  *Question         `json:"question,omitempty"`
+	Answer    *Answered         `json:"answer,omitempty"`
+	Closed    *approval.Closed  `json:"closed,omitempty"`
+	Progress  *Progress         `json:"progress,omitempty"`
+	Ignored   *approval.Ignored `json:"ignored,omitempty"`
+	Revoked   *Revoked          `json:"revoked,omitempty"`
+	Overruled *Overruled        `json:"overruled,omitempty"`
+	Tool      *Call             `json:"tool,omitempty"`
+	Worktree  *Tree             `json:"worktree,omitempty"`
+	Note      string            `json:"note,omitempty"`
+	End       *Ended            `json:"end,omitempty"`
 }
 
 // Started is how an agent begins.
 type Started struct {
 	// WorkflowType differs from protocol.WorkflowAgent in workflows that are not agents; then the rest is empty.
-	WorkflowType string              `json:"workflowType"`
-	TaskQueue    string              `json:"taskQueue"`
-	AgentType    string              `json:"agentType,omitempty"`
-	Label        string              `json:"label,omitempty"`
-	Prompt       string              `json:"prompt,omitempty"`
-	Isolation    *worktree.Isolation `json:"isolation,omitempty"`
+	WorkflowType string `json:"workflowType"`
+	TaskQueue    string `json:"taskQueue"`
+	AgentType    string `json:"agentType,omitempty"`
+	Label        string `json:"label,omitempty"`
+	// RequestedBy is who asked for the run, as its starter says.
+	RequestedBy string              `json:"requestedBy,omitempty"`
+	Prompt      string              `json:"prompt,omitempty"`
+	Isolation   *worktree.Isolation `json:"isolation,omitempty"`
 }
 
 // Ready is what is frozen for the agent's life.
@@ -117,19 +130,92 @@ type Question struct {
 	Decision permission.Decision `json:"decision"`
 	AskedAt  time.Time           `json:"askedAt"`
 	Deadline *time.Time          `json:"deadline,omitempty"`
+	// Approvers, RequestedBy and Agent are as in approval.Approval.
+	Approvers   *permission.Approvers `json:"approvers,omitempty"`
+	RequestedBy string                `json:"requestedBy,omitempty"`
+	Agent       string                `json:"agent,omitempty"`
+	// Seal is what a signed answer speaks of. Its ContractHash is empty where history does not tell it, in workflows that
+	// are not agents; such a question cannot be signed from history.
+	Seal approval.Seal `json:"seal"`
 
-	// contentKey is what the key is made of.
-	contentKey string
+	// What has happened to the question since it was put; an event says how it was then.
+	Votes       []approval.Vote `json:"votes,omitempty"`
+	Reminded    int             `json:"reminded,omitempty"`
+	Escalated   *time.Time      `json:"escalated,omitempty"`
+	EscalatedTo []string        `json:"escalatedTo,omitempty"`
+}
+
+// Approval is the question as the approvals query lists it.
+func (q Question) Approval() approval.Approval {
+	input := q.Input
+	if q.InputRef != nil {
+		input, _ = json.Marshal(map[string]any{"$blob": q.InputRef}) // a struct of a string and a number
+	}
+	d := q.Decision
+	return approval.Approval{Key: q.Key, Tool: q.Tool, Input: input, Why: because(d), DecidedBy: d.DecidedBy, Rule: d.Rule, Segments: d.Segments,
+		AskedAt: q.AskedAt, Deadline: q.Deadline, Approvers: q.Approvers, RequestedBy: q.RequestedBy, Votes: q.Votes, Reminded: q.Reminded,
+		Escalated: q.Escalated, EscalatedTo: q.EscalatedTo, Agent: q.Agent, CallID: q.CallID, Seal: q.Seal}
+}
+
+// because says in one line which layer asks. The reason of a rule begins with the rule.
+func because(d permission.Decision) string {
+	switch {
+	case d.Reason != "":
+		return string(d.DecidedBy) + " " + d.Reason
+	case d.Rule != nil:
+		return string(d.DecidedBy) + " " + d.Rule.String()
+	}
+	return string(d.DecidedBy)
+}
+
+// Progress is how far an open question has come.
+type Progress struct {
+	Key string `json:"key"`
+	// Vote is the allow that was counted; nil for reminders and escalations.
+	Vote *approval.Vote `json:"vote,omitempty"`
+	// Votes are all that count, Needs how many are needed.
+	Votes []approval.Vote `json:"votes,omitempty"`
+	Needs int             `json:"needs"`
+	// Approvers are those who may answer now.
+	Approvers   *permission.Approvers `json:"approvers,omitempty"`
+	Reminded    int                   `json:"reminded,omitempty"`
+	Escalated   *time.Time            `json:"escalated,omitempty"`
+	EscalatedTo []string              `json:"escalatedTo,omitempty"`
+}
+
+// Apply brings a question up to date.
+func (p Progress) Apply(q *Question) {
+	q.Votes, q.Approvers, q.Reminded, q.Escalated, q.EscalatedTo = p.Votes, p.Approvers, p.Reminded, p.Escalated, p.EscalatedTo
+}
+
+// Overruled says which layer denied a call that a person had allowed.
+type Overruled struct {
+	DecidedBy permission.Decider `json:"decidedBy"`
+	// Invalid says why edited arguments do not fit the tool's schema.
+	Invalid []tool.Issue `json:"invalid,omitempty"`
+}
+
+// Revoked is an allow that was taken back. The Outcome of a call that was on its way by then is told by its tool.end.
+type Revoked struct {
+	Key    string `json:"key"`
+	Tool   string `json:"tool"`
+	CallID string `json:"callId"`
+	approval.Revocation
 }
 
 // Answered is an answer as it arrived.
 type Answered struct {
-	// Via is signal or update.
+	// Via is signal, update or approver.
 	Via      string          `json:"via"`
 	Key      string          `json:"key,omitempty"`
 	Decision approval.Choice `json:"decision,omitempty"`
 	By       string          `json:"by,omitempty"`
 	Reason   string          `json:"reason,omitempty"`
+	// Signed is the name of the key that the answer says it is signed with; whether it is, its admission tells.
+	Signed string `json:"signed,omitempty"`
+	// Edited says that the answer brings other arguments.
+	Edited    bool       `json:"edited,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// Ignored says why the answer changed nothing.
 	Ignored string `json:"ignored,omitempty"`
 }
@@ -150,6 +236,8 @@ type Call struct {
 	// Result is set at the end of a call that returned one, Error at the end of one that did not.
 	Result *tool.Result `json:"result,omitempty"`
 	Error  string       `json:"error,omitempty"`
+	// Revoked is set at the end of a call whose allow was taken back after it had been sent.
+	Revoked *approval.Revocation `json:"revoked,omitempty"`
 	// Took is the time between both events of the call.
 	Took time.Duration `json:"tookNs,omitempty"`
 }

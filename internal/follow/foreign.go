@@ -19,6 +19,7 @@ func (r *Reader) abroad(c *Call) {
 	}
 	r.foreign[c.CallID] = &foreign{call: c, since: r.now.GetEventTime().AsTime()}
 	start := *c
+	r.sent(start.CallID)
 	r.tell(Event{Kind: ToolStart, Tool: &start})
 }
 
@@ -77,5 +78,6 @@ func (r *Reader) received(c *Call, result *commonpb.Payloads, failed string) {
 	if f := r.foreign[c.CallID]; f != nil {
 		c.Took = r.now.GetEventTime().AsTime().Sub(f.since)
 	}
+	r.callEnded(c, &scheduled{started: r.now.GetEventTime().AsTime()})
 	r.tell(Event{Kind: ToolEnd, Tool: c})
 }

@@ -34,10 +34,21 @@ type Reader struct {
 	// batch are the decisions since the last event that was no marker.
 	batch     []judged
 	ledger    *approval.Ledger
-	open      map[string]Question
-	answers   map[string]Answered
+	open      map[string]*waiting
 	timers    map[int64]string
 	scheduled map[int64]*scheduled
+	// said is what approvers have said since the last workflow task.
+	said []approval.Resolution
+	// revoked are the keys of allows that were taken back, vetted how many lines answers have added.
+	revoked   map[string]bool
+	vetted    int
+	overruled *Overruled
+	// contracts are the hashes of an agent's frozen tools.
+	contracts   map[string]string
+	agentType   string
+	requestedBy string
+	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
+	anew bool
 	// foreign are calls that workers of somebody else run, by call id.
 	foreign map[string]*foreign
 	// dropped says why questions that nobody answered close with the next workflow task.
@@ -51,8 +62,10 @@ type scheduled struct {
 	turn    int
 	tree    string
 	started time.Time
-	// key is of the question whose answer the activity admits.
+	// key is of the question whose answer the activity admits, or that it puts to an approver.
 	key string
+	// once says that the activity is tried once at most.
+	once bool
 	// received is the call whose result the activity takes.
 	received *Call
 }
@@ -69,15 +82,15 @@ func NewReader(workflowID, runID string, c converter.DataConverter) *Reader {
 		c = converter.GetDefaultDataConverter()
 	}
 	return &Reader{workflowID: workflowID, runID: runID, converter: c, decided: map[string]Decided{}, ledger: approval.NewLedger(),
-		open: map[string]Question{}, answers: map[string]Answered{}, timers: map[int64]string{}, scheduled: map[int64]*scheduled{},
-		foreign: map[string]*foreign{}}
+		open: map[string]*waiting{}, timers: map[int64]string{}, scheduled: map[int64]*scheduled{}, revoked: map[string]bool{},
+		contracts: map[string]string{}, foreign: map[string]*foreign{}}
 }
 
-// Pending lists the questions that are open now, in order of asking.
+// Pending lists the questions that can be answered now, in order of asking.
 func (r *Reader) Pending() []Question {
 	var out []Question
 	for _, q := range r.ledger.List().Pending {
-		out = append(out, r.open[q.Key])
+		out = append(out, r.open[q.Key].Question)
 	}
 	return out
 }
@@ -119,9 +132,7 @@ func (r *Reader) read(e *historypb.HistoryEvent) {
 		r.tell(Event{Kind: CancelRequested, Note: e.GetWorkflowExecutionCancelRequestedEventAttributes().GetCause()})
 		r.dropped = &approval.Closed{How: approval.Cancelled, Via: viaWorkflow}
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-		if r.dropped != nil {
-			r.drop(*r.dropped)
-		}
+		r.taskDone()
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		r.taskFailed(e.GetWorkflowTaskFailedEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
@@ -144,7 +155,10 @@ func (r *Reader) read(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED:
 		r.withdrawn(e.GetActivityTaskCancelRequestedEventAttributes().GetScheduledEventId())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
-		r.activityEnd(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId(), nil, "cancelled")
+		r.activityEnd(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId(), nil, cancelled)
+	case enumspb.EVENT_TYPE_NEXUS_OPERATION_SCHEDULED:
+		a := e.GetNexusOperationScheduledEventAttributes()
+		r.began(a.GetService() + "/" + a.GetOperation())
 	default:
 		r.ended(e)
 	}
@@ -164,9 +178,28 @@ func (r *Reader) started(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	s := &Started{WorkflowType: a.GetWorkflowType().GetName(), TaskQueue: a.GetTaskQueue().GetName()}
 	var in protocol.AgentInput
 	if r.agent && r.decode(a.GetInput(), &in) {
-		s.AgentType, s.Label, s.Prompt, s.Isolation = in.AgentType, in.Label, cut(in.Prompt), in.Isolation
+		s.AgentType, s.Label, s.Prompt, s.Isolation, s.RequestedBy = in.AgentType, in.Label, cut(in.Prompt), in.Isolation, in.RequestedBy
+	}
+	r.agentType, r.requestedBy = s.AgentType, s.RequestedBy
+	if !r.agent {
+		r.agentType = s.WorkflowType
+		r.continues(a)
 	}
 	r.tell(Event{Kind: AgentStart, Start: s})
+}
+
+// continues takes over the keys of the run before, as the workflow does. Only the server says that there was one.
+func (r *Reader) continues(a *historypb.WorkflowExecutionStartedEventAttributes) {
+	r.anew = a.GetContinuedExecutionRunId() != "" && (a.GetCronSchedule() != "" || a.GetAttempt() > 1)
+	r.ledger = approval.NewLedger()
+	payload := a.GetHeader().GetFields()[protocol.HeaderCarry]
+	if payload == nil || a.GetContinuedExecutionRunId() == "" {
+		return
+	}
+	var c protocol.Carry
+	if converter.GetDefaultDataConverter().FromPayload(payload, &c) == nil {
+		r.ledger.Restore(c.Ledger)
+	}
 }
 
 // taskFailed tells of workflow tasks that fail for a reason which a person must look at.
@@ -201,6 +234,7 @@ func (r *Reader) ended(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
 		end.Closed = "timed-out"
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		r.dropAll(approval.Closed{How: approval.Abandoned, Reason: "the workflow continued as new", Via: viaWorkflow})
 		r.tell(Event{Kind: Continued, Note: e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()})
 		return
 	default:
