@@ -18,6 +18,8 @@ import (
 type app struct {
 	in       io.Reader
 	out, err io.Writer
+	// screen is what out writes to: an editor needs the terminal itself.
+	screen   io.Writer
 	style    style
 	errStyle style
 

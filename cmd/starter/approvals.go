@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,10 @@ func (a *app) approvalsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals",
 		Short: "List every question of the namespace that waits for an answer",
-		Long: `List every question of the namespace that waits for an answer: key, tool, arguments, why, age, deadline.
+		Long: `List every question of the namespace that waits for an answer: key, tool, arguments, why, who may allow it, who has, age and
+deadline. Below them stand the allowed calls that have not ended, which starter revoke can stop.
+
+With -o json each line is one question, with the state pending, or one such call, with the state allowed.
 
 Each run is asked by a query. Where no worker answers, its history is read instead.`,
 		Example: "  starter approvals\n  starter approvals -o json",
@@ -28,14 +32,31 @@ Each run is asked by a query. Where no worker answers, its history is read inste
 	return cmd
 }
 
+// The states of a line of `approvals -o json`.
+const (
+	statePending = "pending"
+	stateAllowed = "allowed"
+)
+
 // listed is one question as `approvals -o json` prints it.
 type listed struct {
+	State        string `json:"state"`
 	WorkflowID   string `json:"workflowId"`
 	RunID        string `json:"runId"`
 	WorkflowType string `json:"workflowType"`
 	// Source is query; where no worker answers it is history, or memo, which has no arguments.
 	Source source `json:"source"`
 	approval.Approval
+}
+
+// listedGrant is one allowed call that has not ended.
+type listedGrant struct {
+	State        string `json:"state"`
+	WorkflowID   string `json:"workflowId"`
+	RunID        string `json:"runId"`
+	WorkflowType string `json:"workflowType"`
+	Source       source `json:"source"`
+	approval.Granted
 }
 
 func (a *app) approvals(ctx context.Context) error {
@@ -48,22 +69,38 @@ func (a *app) approvals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, run := range found {
-		for j, q := range run.pending {
-			if a.json() {
-				if err := a.printJSON(listed{run.id, run.runID, run.workflowType, run.source, q}); err != nil {
+	n := 0
+	for _, run := range found {
+		for _, q := range run.pending {
+			if n++; a.json() {
+				if err := a.printJSON(listed{statePending, run.id, run.runID, run.workflowType, run.source, q}); err != nil {
 					return err
 				}
 				continue
 			}
-			if i+j > 0 {
+			if n > 1 {
 				a.printf("\n")
 			}
 			a.listed(s, run, q)
 		}
+		if run.more > 0 {
+			a.note("%s of %s will be listed when some of these are answered", count(run.more, "more question"), oneLine(run.id, mostLine))
+		}
 	}
-	if len(found) == 0 && !a.json() {
+	switch {
+	case a.json():
+		for _, run := range found {
+			for _, g := range run.granted {
+				if err := a.printJSON(listedGrant{stateAllowed, run.id, run.runID, run.workflowType, run.source, g}); err != nil {
+					return err
+				}
+			}
+		}
+	case n == 0:
 		a.printf("no approvals wait in namespace %q at %s\n", s.Namespace, s.Address)
+	}
+	if !a.json() {
+		a.grantedList(s, found)
 	}
 	if left > 0 {
 		a.note("%s more were not asked; narrow it down with: starter show ID", count(left, "running agent"))
@@ -90,6 +127,7 @@ func (a *app) listed(s *connect.Server, run asking, q approval.Approval) {
 		a.arguments(q.Tool, argumentLines(q.Input))
 	}
 	a.printf("  why     %s\n", oneLine(q.Why, 400))
+	a.needs(q)
 	if run.source != fromQuery {
 		a.printf("  note    no worker answers on queue %s; an answer takes effect when one does\n", oneLine(run.queue, mostLine))
 	}
@@ -115,6 +153,51 @@ func (a *app) arguments(tool string, lines []string) {
 	}
 }
 
+// needs tells whose allow a question needs, who has given one, and how long it has been waiting in vain.
+func (a *app) needs(q approval.Approval) {
+	if p := q.Approvers; p != nil {
+		who := "anybody"
+		if len(p.Groups) > 0 {
+			who = strings.Join(p.Groups, ", ")
+		}
+		a.printf("  who     %d of %s", q.Needs(), oneLine(who, 400))
+		if q.RequestedBy != "" {
+			a.printf("; not %s, who asked for the run", oneLine(q.RequestedBy, mostLine))
+		}
+		a.printf("\n")
+	}
+	if len(q.Votes) > 0 {
+		a.printf("  so far  %d of %d: %s\n", len(q.Votes), q.Needs(), voters(q.Votes))
+	}
+	if q.Reminded > 0 {
+		a.printf("  waits   reminded %s\n", times(q.Reminded))
+	}
+	if q.Escalated != nil {
+		to := ""
+		if len(q.EscalatedTo) > 0 {
+			to = " to " + oneLine(strings.Join(q.EscalatedTo, ", "), 400)
+		}
+		a.printf("  waits   escalated%s at %s\n", to, q.Escalated.UTC().Format(time.RFC3339))
+	}
+}
+
+// voters names those whose allow counts, and says whose name is proved.
+func voters(votes []approval.Vote) string {
+	names := make([]string, len(votes))
+	for i, v := range votes {
+		names[i] = oneLine(v.By, mostLine) + proved(v.Signed)
+	}
+	return strings.Join(names, ", ")
+}
+
+// proved says whether a name is.
+func proved(signed bool) string {
+	if signed {
+		return " (signed)"
+	}
+	return " (self-asserted)"
+}
+
 // block is the question as watch and run show it, with every way to answer.
 func (a *app) block(s *connect.Server, workflowID, workflowType, web string, q follow.Question) {
 	a.printf("%s   %s", a.style.yellow("⏸ approval needed"), a.style.bold(q.Key))
@@ -132,6 +215,7 @@ func (a *app) block(s *connect.Server, workflowID, workflowType, web string, q f
 		a.arguments(q.Tool, []string{"(its arguments are shown by: " + again(s, "approvals") + ")"})
 	}
 	a.printf("  why     %s\n", because(q.Decision))
+	a.needs(q.Approval())
 	if web != "" {
 		a.printf("  web     %s\n", web)
 	}

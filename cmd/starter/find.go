@@ -37,6 +37,8 @@ type asking struct {
 	pending                        []approval.Approval
 	granted                        []approval.Granted
 	closed                         []approval.Closed
+	// more counts open questions that did not fit into the list.
+	more int
 	// source says who told of the questions.
 	source source
 	// err is why a worker that seemed to be there did not answer.
@@ -176,6 +178,7 @@ func (f *finder) one(ctx context.Context, w *workflowpb.WorkflowExecutionInfo) a
 		var list approval.List
 		if list, a.err = f.query(ctx, a); a.err == nil {
 			a.pending, a.granted, a.closed, a.source = list.Pending, list.Granted, list.Closed, fromQuery
+			a.more = list.More
 			return a
 		}
 	}
@@ -200,6 +203,23 @@ func (v *view) pending() []approval.Approval {
 		out[i] = q.Approval()
 	}
 	return out
+}
+
+// whole returns a question with its arguments, which a long list leaves out and history has.
+func (f *finder) whole(ctx context.Context, run asking, q approval.Approval) approval.Approval {
+	if intact(q) || run.source != fromQuery {
+		return q
+	}
+	v, err := load(ctx, f.server, run.id)
+	if err != nil || v.runID != run.runID {
+		return q
+	}
+	for _, told := range v.pending() {
+		if told.Key == q.Key && told.Seal == q.Seal {
+			return told
+		}
+	}
+	return q
 }
 
 func (f *finder) query(ctx context.Context, a asking) (approval.List, error) {

@@ -30,7 +30,7 @@ func main() {
 // run is the command; it is testable in process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &written{to: stdout}
-	a := &app{in: stdin, out: out, err: stderr, style: styleFor(stdout), errStyle: styleFor(stderr)}
+	a := &app{in: stdin, out: out, screen: stdout, err: stderr, style: styleFor(stdout), errStyle: styleFor(stderr)}
 	cmd := a.root()
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
@@ -80,7 +80,7 @@ func (a *app) root() *cobra.Command {
 	worker := workerproc.Command("worker")
 	worker.Hidden = true
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.watchCommand(), a.showCommand(), a.listCommand(), a.patchCommand(),
-		a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.explainCommand(), a.matchCommand(),
+		a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.revokeCommand(), a.keygenCommand(), a.explainCommand(), a.matchCommand(),
 		a.policyCommand(), worker)
 	return root
 }

@@ -253,7 +253,7 @@ func (w *world) pending(id string, n int) []listed {
 	require.Eventually(w.t, func() bool {
 		found = nil
 		for _, q := range lines[listed](w.t, w.ok(w.starter("approvals", "-o", "json")).out.String()) {
-			if q.WorkflowID == id {
+			if q.WorkflowID == id && q.State == statePending {
 				found = append(found, q)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/permission"
@@ -46,12 +45,9 @@ func (p *printer) print(e follow.Event) error {
 		p.decided(*e.Decision)
 	case follow.ApprovalPending:
 		p.pending(e)
-	case follow.Answer:
-		if e.Answer.Ignored != "" {
-			p.printf("  %s an answer by %s: %s\n", p.style.yellow("ignored"), e.Answer.Via, oneLine(e.Answer.Ignored, 400))
-		}
-	case follow.ApprovalClosed:
-		p.closed(*e.Closed)
+	case follow.Answer, follow.ApprovalClosed, follow.ApprovalVote, follow.ApprovalReminder, follow.ApprovalEscalated,
+		follow.ApprovalIgnored, follow.ApprovalRevoked:
+		p.answer(e)
 	case follow.ToolStart:
 		p.edited(*e.Tool)
 	case follow.ToolEnd:
@@ -78,6 +74,9 @@ func (p *printer) started(e follow.Event) {
 	p.printf("%s   %s on queue %s\n", p.style.bold(oneLine(e.WorkflowID, mostLine)), oneLine(what, mostLine), oneLine(e.Start.TaskQueue, mostLine))
 	if e.Start.Prompt != "" {
 		p.printf("  task    %s\n", oneLine(e.Start.Prompt, mostLine))
+	}
+	if e.Start.RequestedBy != "" {
+		p.printf("  for     %s\n", oneLine(e.Start.RequestedBy, mostLine))
 	}
 }
 
@@ -148,21 +147,6 @@ func (v *view) workflowType() string {
 	return v.start.WorkflowType
 }
 
-func (p *printer) closed(c approval.Closed) {
-	how := p.style.red(string(c.How))
-	if c.How == approval.Allowed {
-		how = p.style.green(string(c.How))
-	}
-	p.printf("  %s  %s", how, c.Key)
-	if c.By != "" {
-		p.printf(" by %s (self-asserted)", oneLine(c.By, mostLine))
-	}
-	if c.Reason != "" {
-		p.printf(": %s", oneLine(c.Reason, 400))
-	}
-	p.printf("\n")
-}
-
 // edited shows what runs when a person changed the arguments.
 func (p *printer) edited(c follow.Call) {
 	i, ok := p.view.byID[c.CallID]
@@ -185,6 +169,9 @@ func (p *printer) ran(c follow.Call) {
 		}
 	}
 	p.printf("  %s  %s  %s\n", mark, p.style.bold(oneLine(c.Tool, mostLine)), p.style.dim(strings.TrimSpace(text+"  "+took(c))))
+	if r := c.Revoked; r != nil {
+		p.printf("  %s  %s: %s\n", p.style.red("revoked"), r.Key, cameOf(r.Revocation))
+	}
 }
 
 // took is how long a call ran, if that is worth a word.

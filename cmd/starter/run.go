@@ -25,9 +25,9 @@ import (
 
 // runFlags are the flags of run.
 type runFlags struct {
-	profile, task, taskFile, repo, ref, id, label string
-	models                                        []string
-	noWait                                        bool
+	profile, task, taskFile, repo, ref, id, label, requestedBy string
+	models                                                     []string
+	noWait                                                     bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -53,6 +53,7 @@ code is the agent's: 0 ok, 1 error or cancelled, 2 the profile or the input cann
 	flags.StringVar(&f.ref, "ref", "", "git revision of the worktree (default the repository's HEAD)")
 	flags.StringVar(&f.id, "id", "", "ID of the agent (default made of the profile)")
 	flags.StringVar(&f.label, "label", "", "label that tools and people see")
+	flags.StringVar(&f.requestedBy, "requested-by", "", "who asks for the run (default $USER; self-asserted); where a question names its approvers, that is none of them")
 	flags.StringSliceVar(&f.models, "model", nil, "provider:name instead of the profile's; more are fallbacks")
 	flags.BoolVar(&f.noWait, "no-wait", false, "print the ID and return")
 	a.serverFlags(cmd)
@@ -114,7 +115,10 @@ func (a *app) agentInput(f runFlags) (protocol.AgentInput, error) {
 	if !utf8.ValidString(task) {
 		return in, exit.Usagef("put binary material into a file that the agent reads", "the task is not UTF-8 text")
 	}
-	in = protocol.AgentInput{Prompt: task, AgentType: f.profile, Label: f.label, Models: f.models}
+	in = protocol.AgentInput{Prompt: task, AgentType: f.profile, Label: f.label, RequestedBy: f.requestedBy, Models: f.models}
+	if in.RequestedBy == "" {
+		in.RequestedBy = whoami()
+	}
 	if f.repo != "" {
 		in.Isolation = &worktree.Isolation{Kind: worktree.Tree, Repo: f.repo, Ref: f.ref}
 	}

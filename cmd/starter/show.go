@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
@@ -28,21 +29,27 @@ func (a *app) showCommand() *cobra.Command {
 
 // shown is an agent as `show -o json` prints it.
 type shown struct {
-	WorkflowID   string                `json:"workflowId"`
-	RunID        string                `json:"runId"`
-	WorkflowType string                `json:"workflowType"`
-	Status       string                `json:"status"`
-	AgentType    string                `json:"agentType,omitempty"`
-	StartedAt    time.Time             `json:"startedAt"`
-	EndedAt      *time.Time            `json:"endedAt,omitempty"`
-	Prompt       string                `json:"prompt,omitempty"`
-	Questions    []follow.Question     `json:"questions"`
-	Turns        int                   `json:"turns"`
-	Calls        []shownCall           `json:"calls"`
-	Artifacts    []protocol.Artifact   `json:"artifacts"`
-	Result       *protocol.AgentResult `json:"result,omitempty"`
-	Error        string                `json:"error,omitempty"`
-	Problem      string                `json:"problem,omitempty"`
+	WorkflowID   string            `json:"workflowId"`
+	RunID        string            `json:"runId"`
+	WorkflowType string            `json:"workflowType"`
+	Status       string            `json:"status"`
+	AgentType    string            `json:"agentType,omitempty"`
+	RequestedBy  string            `json:"requestedBy,omitempty"`
+	StartedAt    time.Time         `json:"startedAt"`
+	EndedAt      *time.Time        `json:"endedAt,omitempty"`
+	Prompt       string            `json:"prompt,omitempty"`
+	Questions    []follow.Question `json:"questions"`
+	// Granted are the allowed calls that have not ended, Answers the questions that are closed, Ignored the answers that
+	// changed nothing.
+	Granted   []approval.Granted    `json:"granted"`
+	Answers   []approval.Closed     `json:"answers"`
+	Ignored   []approval.Ignored    `json:"ignored"`
+	Turns     int                   `json:"turns"`
+	Calls     []shownCall           `json:"calls"`
+	Artifacts []protocol.Artifact   `json:"artifacts"`
+	Result    *protocol.AgentResult `json:"result,omitempty"`
+	Error     string                `json:"error,omitempty"`
+	Problem   string                `json:"problem,omitempty"`
 }
 
 // shownCall is one call of it.
@@ -59,16 +66,14 @@ type shownCall struct {
 }
 
 func (v *view) shown() shown {
-	out := shown{WorkflowID: v.id, RunID: v.runID, WorkflowType: v.workflowType(), Status: v.status(), StartedAt: v.began, Questions: v.questions,
-		Turns: len(v.turns), Calls: []shownCall{}, Artifacts: v.artifacts(), Problem: v.problem}
+	out := shown{WorkflowID: v.id, RunID: v.runID, WorkflowType: v.workflowType(), Status: v.status(), StartedAt: v.began, Questions: append([]follow.Question{}, v.questions...),
+		Granted: append([]approval.Granted{}, v.granted...), Answers: append([]approval.Closed{}, v.closed...),
+		Ignored: append([]approval.Ignored{}, v.ignored...), Turns: len(v.turns), Calls: []shownCall{}, Artifacts: v.artifacts(), Problem: v.problem}
 	if v.start != nil {
-		out.AgentType, out.Prompt = v.start.AgentType, v.start.Prompt
+		out.AgentType, out.Prompt, out.RequestedBy = v.start.AgentType, v.start.Prompt, v.start.RequestedBy
 	}
 	if v.end != nil {
 		out.EndedAt, out.Result, out.Error = &v.ended, v.end.Result, v.end.Error
-	}
-	if out.Questions == nil {
-		out.Questions = []follow.Question{}
 	}
 	if out.Artifacts == nil {
 		out.Artifacts = []protocol.Artifact{}
@@ -100,6 +105,7 @@ func (a *app) show(ctx context.Context, id string) error {
 		a.block(s, v.id, v.workflowType(), "", q)
 	}
 	p.calls()
+	p.story()
 	if v.end != nil {
 		p.ended(*v.end)
 		if r := v.end.Result; r != nil && r.Output != "" {
@@ -121,6 +127,9 @@ func (p *printer) head() {
 		span(time.Since(v.began)), v.runID)
 	if v.start != nil && v.start.Prompt != "" {
 		p.printf("  task    %s\n", oneLine(v.start.Prompt, mostLine))
+	}
+	if v.start != nil && v.start.RequestedBy != "" {
+		p.printf("  for     %s\n", oneLine(v.start.RequestedBy, mostLine))
 	}
 	for _, t := range v.trees {
 		if t.Phase == follow.Acquired {

@@ -66,8 +66,8 @@ func (v *view) returned(c follow.Call) {
 		state = string(c.Result.Code)
 	}
 	v.state(c.CallID, state)
-	if c.Revoked != nil && c.Approved != nil {
-		v.revoked(c.Approved.Key, *c.Revoked)
+	if c.Revoked != nil {
+		v.revoked(c.Revoked.Key, c.Revoked.Revocation)
 	}
 	v.spent(c.CallID)
 }

@@ -157,6 +157,23 @@ func pad(plain, shown string, width int) string {
 	return shown + strings.Repeat(" ", max(width-utf8.RuneCountInString(plain), 0))
 }
 
+// times is how often something happened.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// vettedLine is a vetted line as a policy file takes it.
+func vettedLine(v permission.Vetted) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return "- " + oneLine(string(raw), 2000)
+}
+
 // count is a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {

@@ -237,7 +237,7 @@ type Call struct {
 	Result *tool.Result `json:"result,omitempty"`
 	Error  string       `json:"error,omitempty"`
 	// Revoked is set at the end of a call whose allow was taken back after it had been sent.
-	Revoked *approval.Revocation `json:"revoked,omitempty"`
+	Revoked *Revoked `json:"revoked,omitempty"`
 	// Took is the time between both events of the call.
 	Took time.Duration `json:"tookNs,omitempty"`
 }

@@ -73,9 +73,8 @@ func (r *Reader) callEnded(c *Call, s *scheduled) {
 	}
 	for _, closed := range r.ledger.List().Closed {
 		if closed.Key == g.Key && closed.Revoked != nil {
-			rev := *closed.Revoked
-			rev.Outcome = code
-			c.Revoked = &rev
+			c.Revoked = &Revoked{Key: g.Key, Tool: g.Tool, CallID: g.CallID, Revocation: *closed.Revoked}
+			c.Revoked.Outcome = code
 		}
 	}
 	r.ledger.End(g.Key, code)
