@@ -30,8 +30,9 @@ func (a *app) demoCommand() *cobra.Command {
 patch. The model is played from a script. Server, worker and repository are the demo's own; it reads no TEMPORAL_*
 variable and no profile, touches nothing that you have, and ends what it started.
 
-At a question, type a, d, w or q and Enter; after d you may say why. Every other way to answer works too: they are
-printed. q, the end of standard input, and Ctrl-C leave the agent waiting, and ` + "`starter watch ID`" + ` brings it back with its
+At a question, type a, A, d, e, w or q and Enter; after d you may say why. A allows and vets the command for the rest of
+the run; e opens $VISUAL or $EDITOR on the arguments, or takes them from the line: e {"command":"go vet ./..."}. Every other way
+to answer works too: they are printed. q, the end of standard input, and Ctrl-C leave the agent waiting, and ` + "`starter watch ID`" + ` brings it back with its
 server and worker. Lines are read from standard input whether it is a terminal or not.
 
 With --repo and --script it is the same on a repository of yours, in a worktree beside it: the patch is printed, never

@@ -8,14 +8,12 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/demo"
 	"github.com/assent-dev/assent/internal/exit"
 	"github.com/assent-dev/assent/internal/follow"
-	"github.com/assent-dev/assent/protocol"
 )
 
 // attendant shows a demo's agent and takes the answers of the person at the terminal.
@@ -23,8 +21,10 @@ type attendant struct {
 	*printer
 	run   *demo.Running
 	flags demoFlags
-	// lines are what standard input says; nil until the first question. eof is set when it said everything.
+	// lines are what standard input says; nil until the first question. eof is set when it said everything. more asks for the
+	// next line: nothing is read while an answer is looked at, or an editor has the terminal.
 	lines chan string
+	more  chan<- struct{}
 	eof   bool
 	tty   bool
 	// closed are the keys of questions that had their answer before this process came; asked those that were put here
@@ -36,9 +36,6 @@ type attendant struct {
 	prompted bool
 	crashed  bool
 }
-
-// errLeft says that the person at the terminal leaves the agent waiting.
-var errLeft = errors.New("left waiting")
 
 // attend shows the agent until it ends or is left, and brings server and worker down.
 func (a *app) attend(ctx context.Context, r *demo.Running, f demoFlags, wait bool) error {
@@ -92,6 +89,7 @@ func (a *attendant) all(ctx context.Context, wait bool) error {
 			if err := a.line(ctx, line, ok); err != nil {
 				return err
 			}
+			a.more <- struct{}{}
 		case <-running.C:
 			a.sayRunning()
 		case <-a.run.Lost():
@@ -160,6 +158,10 @@ func (a *attendant) event(ctx context.Context, e follow.Event) error {
 	case follow.ApprovalClosed:
 		a.asked = slices.DeleteFunc(a.asked, func(q follow.Question) bool { return q.Key == e.Closed.Key })
 		a.prompt()
+	case follow.ApprovalVote:
+		a.stillOpen(e.Progress.Key)
+	case follow.ApprovalIgnored:
+		a.stillOpen(e.Ignored.Key)
 	}
 	return nil
 }
@@ -199,11 +201,11 @@ func (a *attendant) question(ctx context.Context, e follow.Event) error {
 		}
 	}
 	if a.flags.yes {
-		return a.reply(ctx, q, approval.Allow, "starter demo --yes")
+		return a.reply(ctx, approval.Resolution{Key: q.Key, Decision: approval.Allow, Reason: "starter demo --yes"})
 	}
 	a.asked = append(a.asked, q)
 	if a.lines == nil {
-		a.lines = readLines(a.in)
+		a.lines, a.more = readLines(a.in)
 	}
 	if a.eof {
 		return errLeft
@@ -234,104 +236,6 @@ func (a *attendant) say(format string, args ...any) {
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
-func (a *attendant) reply(ctx context.Context, q follow.Question, choice approval.Choice, reason string) error {
-	a.sent[q.Key] = true
-	r := approval.Resolution{Key: q.Key, Decision: choice, By: whoami(), Reason: reason}
-	if err := a.server.SignalWorkflow(ctx, a.run.ID, "", protocol.SignalApproval, r); err != nil {
-		return fmt.Errorf("answer %q: %w", q.Key, err)
-	}
-	return nil
-}
-
-const choices = "[a]llow  [d]eny  [w]hy  [q]uit and leave it waiting"
-
-// open is the first question that nobody has answered here.
-func (a *attendant) open() (follow.Question, bool) {
-	for _, q := range a.asked {
-		if !a.sent[q.Key] {
-			return q, true
-		}
-	}
-	return follow.Question{}, false
-}
-
-// prompt asks about the first open question.
-func (a *attendant) prompt() {
-	q, ok := a.open()
-	if !ok {
-		return
-	}
-	text := choices
-	if len(a.asked) > 1 {
-		text = q.Key + "   " + text
-	}
-	w := a.out
-	if a.json() {
-		w = a.err
-	}
-	if a.prompted = a.tty; a.prompted {
-		fmt.Fprintf(w, "  %s: ", text)
-		return
-	}
-	fmt.Fprintf(w, "  %s\n", text)
-}
-
-// newline ends a prompt that was overtaken.
-func (a *attendant) newline() {
-	if a.prompted {
-		a.say("")
-		a.prompted = false
-	}
-}
-
-// line takes what was typed; ok is false at the end of the input.
-func (a *attendant) line(ctx context.Context, line string, ok bool) error {
-	q, asked := a.open()
-	if !ok {
-		a.eof, a.lines = true, make(chan string) // which nothing is ever sent on
-		if asked {
-			return errLeft
-		}
-		return nil
-	}
-	if !asked {
-		return nil
-	}
-	a.prompted = false
-	word, reason, _ := strings.Cut(strings.TrimSpace(line), " ")
-	switch strings.ToLower(word) {
-	case "a", "allow", "y", "yes":
-		return a.reply(ctx, q, approval.Allow, strings.TrimSpace(reason))
-	case "d", "deny", "n", "no":
-		return a.reply(ctx, q, approval.Deny, strings.TrimSpace(reason))
-	case "w", "why":
-		a.why(q)
-	case "q", "quit":
-		return errLeft
-	case "":
-	default:
-		a.say("  %q is none of these", line)
-	}
-	a.prompt()
-	return nil
-}
-
-// why says everything that is known of the decision to ask.
-func (a *attendant) why(q follow.Question) {
-	d := q.Decision
-	a.say("  decided by   %s", because(d))
-	for _, s := range d.Segments {
-		a.say("  part         %s", partText(s))
-	}
-	for _, v := range d.Advisories {
-		a.say("  note         %s", advisoryText(v))
-	}
-	a.say("  policy       %s", d.PolicyDigest)
-	a.say("  call         %s, asked %s", q.CallID, q.AskedAt.Local().Format(time.DateTime))
-	a.say("  Nothing has run. Allow holds once, for exactly these arguments, and is judged again before it takes effect;")
-	a.say("  after a deny the agent reads your reason and goes on.")
-}
-
 // leave brings everything down and says how to come back.
 func (a *attendant) leave(code int) error {
 	if code == exit.Interrupted {
@@ -349,16 +253,23 @@ func (a *attendant) leave(code int) error {
 	return exit.Code(code)
 }
 
-// readLines reads in the background; the channel is closed at the end of the input.
-func readLines(r io.Reader) chan string {
-	lines := make(chan string)
+// readLines reads in the background, one line each time it is told to; the first without being told. The channel of lines is
+// closed at the end of the input.
+func readLines(r io.Reader) (chan string, chan<- struct{}) {
+	lines, more := make(chan string), make(chan struct{}, 1)
+	more <- struct{}{}
 	go func() {
 		defer close(lines)
-		for s := bufio.NewScanner(r); s.Scan(); {
+		s := bufio.NewScanner(r)
+		s.Buffer(nil, approval.MaxAnswer)
+		for range more {
+			if !s.Scan() {
+				return
+			}
 			lines <- s.Text()
 		}
 	}()
-	return lines
+	return lines, more
 }
 
 func isTerminal(r io.Reader) bool {

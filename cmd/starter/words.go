@@ -167,11 +167,16 @@ func times(n int) string {
 
 // vettedLine is a vetted line as a policy file takes it.
 func vettedLine(v permission.Vetted) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
+	tools := make([]string, len(v.Tool.Values))
+	for i, name := range v.Tool.Values {
+		tools[i] = yamlName(name)
 	}
-	return "- " + oneLine(string(raw), 2000)
+	patterns := make([]string, len(v.Argv.Values))
+	for i, p := range v.Argv.Values {
+		raw, _ := json.Marshal(p) // a string; in JSON's quotes YAML reads the same
+		patterns[i] = string(raw)
+	}
+	return oneLine(fmt.Sprintf("- {tool: [%s], argv: [%s]}", strings.Join(tools, ", "), strings.Join(patterns, ", ")), 4000)
 }
 
 // count is a number with its noun.

@@ -233,3 +233,18 @@ func TestAddressWithSettings(t *testing.T) {
 	require.Contains(t, got.err.String(), "error: no Temporal server at "+server.Address())
 	require.Empty(t, s.ids())
 }
+
+// A person can change what runs, and say that a command needs no question any more.
+func TestEditAndAlways(t *testing.T) {
+	s := newStage(t)
+	got := s.run(0, "e\ne [1]\ne {\"command\":\"go test ./...\"}\ne {\"command\":\"go vet ./...\"}\nA\n", "demo")
+	text := got.out.String() + got.err.String()
+	require.Contains(t, text, `for example: e {"command":"go vet ./..."}`)
+	require.Contains(t, text, "not sent: they are no JSON object")
+	require.Contains(t, text, "the arguments are left as they were")
+	require.Contains(t, text, `- command: "go test ./..."`)
+	require.Contains(t, text, `+ command: "go vet ./..."`)
+	require.Contains(t, text, "edited  shell  go vet ./...")
+	require.Contains(t, text, `- {tool: [shell], argv: ["go test ./..."]}`)
+	require.Contains(t, text, "2 approvals")
+}
