@@ -371,7 +371,7 @@ func (a *app) answered(s *connect.Server, run asking, r approval.Resolution, got
 	if why := got.why(r); got.failed(r) {
 		return exit.Failf("", "%s", why)
 	}
-	a.printf("%s%s\n", a.became(run, r, got), as(r))
+	a.printf("%s\n", a.became(run, r, got, as(r)))
 	switch {
 	case got.Via == "signal":
 		a.note("%s; the answer takes effect when one runs. See: %s", got.Note, again(s, "watch", run.id))

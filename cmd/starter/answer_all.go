@@ -265,7 +265,7 @@ func (a *app) line(b batch, r approval.Resolution, o outcome, err error) {
 	case o.failed(r):
 		a.printf("%s %s\n", a.style.red("failed"), strings.ReplaceAll(o.why(r), "\n", "\n  "))
 	default:
-		a.printf("%s\n", a.became(b.run, r, o))
+		a.printf("%s\n", a.became(b.run, r, o, ""))
 	}
 }
 

@@ -81,18 +81,18 @@ func pointer(p string) string {
 	return p
 }
 
-// became says in one line what an answer did.
-func (a *app) became(run asking, r approval.Resolution, got outcome) string {
+// became says in one line what an answer did; who says who gave it, or is empty.
+func (a *app) became(run asking, r approval.Resolution, got outcome, who string) string {
 	in := oneLine(run.id, mostLine)
 	switch {
 	case got.Via == "signal":
-		return fmt.Sprintf("sent %s of %s to %s by signal", r.Decision, r.Key, in)
+		return fmt.Sprintf("sent %s of %s to %s by signal%s", r.Decision, r.Key, in, who)
 	case got.Revoked != nil:
-		return fmt.Sprintf("%s %s in %s: %s", a.style.red("revoked"), r.Key, in, cameOf(*got.Revoked))
+		return fmt.Sprintf("%s %s in %s%s: %s", a.style.red("revoked"), r.Key, in, who, cameOf(*got.Revoked))
 	case got.Progress != nil:
-		return fmt.Sprintf("%s %s in %s: %d of %d", a.style.green("counted"), r.Key, in, len(got.Progress.Votes), got.Progress.Needs)
+		return fmt.Sprintf("%s %s in %s%s: %d of %d", a.style.green("counted"), r.Key, in, who, len(got.Progress.Votes), got.Progress.Needs)
 	case got.unknown():
-		return fmt.Sprintf("gave %s for %s to %s", r.Decision, r.Key, in)
+		return fmt.Sprintf("gave %s for %s to %s%s", r.Decision, r.Key, in, who)
 	}
 	switch r.Decision {
 	case approval.Allow:
@@ -100,11 +100,11 @@ func (a *app) became(run asking, r approval.Resolution, got outcome) string {
 		if got.Closed.Edited {
 			with = " with other arguments"
 		}
-		return fmt.Sprintf("%s %s in %s%s", a.style.green("allowed"), r.Key, in, with)
+		return fmt.Sprintf("%s %s in %s%s%s", a.style.green("allowed"), r.Key, in, with, who)
 	case approval.Revoke:
-		return fmt.Sprintf("%s %s in %s: it never ran", a.style.red("withdrew"), r.Key, in)
+		return fmt.Sprintf("%s %s in %s%s: it never ran", a.style.red("withdrew"), r.Key, in, who)
 	}
-	return fmt.Sprintf("%s %s in %s", a.style.red("denied"), r.Key, in)
+	return fmt.Sprintf("%s %s in %s%s", a.style.red("denied"), r.Key, in, who)
 }
 
 // cameOf says what became of a call whose allow was taken back.

@@ -178,6 +178,15 @@ func (w *world) beginAt(address string, args ...string) *invocation {
 	return i
 }
 
+// local runs a command that needs no server.
+func (w *world) local(args ...string) *invocation {
+	w.t.Helper()
+	i := &invocation{done: make(chan struct{}), cancel: func() {}}
+	i.code = run(context.Background(), args, strings.NewReader(""), &i.out, &i.err)
+	close(i.done)
+	return i
+}
+
 // starter runs a command to its end.
 func (w *world) starter(args ...string) *invocation {
 	w.t.Helper()
