@@ -18,8 +18,8 @@ const MaxAnswer = 64 << 10
 // DecodeError reports an answer that names no question, with the reason for people.
 type DecodeError struct {
 	Why string
-	// Key is set when the answer names a key that is not pending.
-	Key string
+	// Key is set when the answer names a key that is not pending, and By when it also says who gave it.
+	Key, By string
 }
 
 func (e *DecodeError) Error() string { return "answer ignored: " + e.Why }
@@ -86,22 +86,26 @@ func object(data []byte, pending, standing []string) ([]Resolution, error) {
 	if raw, ok := members["key"]; !ok || json.Unmarshal(raw, &key) != nil || key == "" {
 		return nil, &DecodeError{Why: "it names no key"}
 	}
+	var by string
+	if json.Unmarshal(members["by"], &by) != nil {
+		by = "" // it names nobody
+	}
 	if !slices.Contains(pending, key) && !slices.Contains(standing, key) {
-		return nil, &DecodeError{Why: fmt.Sprintf("the key %s is not pending", quote(key)), Key: key}
+		return nil, &DecodeError{Why: fmt.Sprintf("the key %s is not pending", quote(key)), Key: key, By: by}
 	}
 	if dup != "" {
-		return []Resolution{malformed(key, fmt.Sprintf("the member %s appears twice", quote(dup)))}, nil
+		return []Resolution{malformed(key, by, fmt.Sprintf("the member %s appears twice", quote(dup)))}, nil
 	}
 	r, why := strict(members)
 	if why != "" {
-		return []Resolution{malformed(key, why)}, nil
+		return []Resolution{malformed(key, by, why)}, nil
 	}
 	return []Resolution{r}, nil
 }
 
 // malformed is the deny that an unreadable answer to a pending question becomes.
-func malformed(key, why string) Resolution {
-	return Resolution{Key: key, Decision: Deny, Reason: "malformed answer: " + why}
+func malformed(key, by, why string) Resolution {
+	return Resolution{Key: key, Decision: Deny, By: by, Reason: "malformed answer: " + why}
 }
 
 // Parse reads one well-formed answer and refuses everything else, for callers that can be told at once.

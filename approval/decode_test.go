@@ -150,3 +150,23 @@ func TestParse(t *testing.T) {
 		require.EqualError(t, err, "answer ignored: "+why, "%.40q", data)
 	}
 }
+
+// Who gives an answer is heard from one that is malformed, or names nothing, too: whoever looks at the list wants to know.
+func TestDecodeKeepsWhoAnswers(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"key":"run-1","decision":"yes","by":"alice"}`:               "alice",
+		`{"key":"run-1","by":"alice","decision":"allow","x":1,"x":2}`: "alice",
+		`{"key":"run-1","by":["alice"]}`:                              "",
+		`{"key":"run-1","by":null}`:                                   "",
+		`{"key":"run-1"}`:                                             "",
+	} {
+		got, err := approval.Decode([]byte(data), two, nil)
+		require.NoError(t, err)
+		require.Equal(t, approval.Deny, got[0].Decision)
+		require.Equal(t, want, got[0].By, data)
+		_, err = approval.Decode([]byte(data), nil, nil)
+		var bad *approval.DecodeError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, want, bad.By, data)
+	}
+}

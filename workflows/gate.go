@@ -161,9 +161,9 @@ func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 		resolutions, err = approval.Decode(data, g.ledger.Asked(), g.ledger.Standing())
 	}
 	if err != nil {
-		why, key := err.Error(), ""
+		why, key, by := err.Error(), "", ""
 		if bad := new(approval.DecodeError); errors.As(err, &bad) {
-			key = short(bad.Key, mostSummary)
+			key, by = short(bad.Key, mostSummary), short(bad.By, mostBy)
 			if how := g.ledger.Ended(bad.Key); how != "" {
 				why += ", it was " + string(how) + " before"
 			}
@@ -171,7 +171,7 @@ func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 		if len(args.GetPayloads()) > 1 {
 			why += "; " + onlyFirst
 		}
-		g.ignore(ctx, approval.Ignored{Key: key, Via: viaSignal, Why: why})
+		g.ignore(ctx, approval.Ignored{Key: key, By: by, Via: viaSignal, Why: why})
 	} else if len(args.GetPayloads()) > 1 {
 		g.ignore(ctx, approval.Ignored{Via: viaSignal, Why: "answer ignored: " + onlyFirst})
 	}
