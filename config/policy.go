@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/permission"
 )
 
@@ -170,20 +171,8 @@ func (r *reader) knownGroups(f *File, key string, groups []string) bool {
 
 // enough refuses a quorum that the groups cannot make, which would wait for ever.
 func (r *reader) enough(f *File, key string, p *permission.ApprovalPolicy) {
-	if len(p.Approvers.Groups) == 0 {
-		return
-	}
-	groups := slices.Clone(p.Approvers.Groups)
-	if p.Escalate != nil {
-		groups = append(groups, p.Escalate.Groups...)
-	}
-	people := map[string]bool{}
-	for _, g := range groups {
-		for _, who := range f.Groups[g] {
-			people[who] = true
-		}
-	}
-	if least := max(p.Approvers.Min, 1); len(people) < least {
-		r.fail(r.errorAt(r.nearest(key), key, fmt.Sprintf("the groups have %d members, %d must answer", len(people), least)))
+	if short := (approval.Directory{Groups: f.Groups}).Short(*p); short > 0 {
+		least := max(p.Approvers.Min, 1)
+		r.fail(r.errorAt(r.nearest(key), key, fmt.Sprintf("the groups have %d members, %d must answer", least-short, least)))
 	}
 }
