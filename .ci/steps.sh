@@ -52,6 +52,7 @@ step_modules() {
 
 step_build() { go build ./...; }
 
+# The tests of later steps run with -vet=off: with the race detector, go test would judge every dependency anew.
 step_vet() { go vet ./...; }
 
 # tools prints the folder of the analyzers, which are built once for their versions and this Go.
@@ -89,7 +90,7 @@ step_lint() {
 
 step_determinism() { "$(tools)/workflowcheck" -config .ci/workflowcheck.yaml ./workflows; }
 
-step_layout() { go test -count=1 ./internal/layout; }
+step_layout() { go test -vet=off -count=1 ./internal/layout; }
 
 step_server() { go run .ci/server.go; }
 
@@ -132,7 +133,7 @@ others() { go list ./... | grep -vE '/internal/(e2e|layout)(/|$)'; }
 
 step_tests() {
   # shellcheck disable=SC2046
-  go test -race -shuffle=on -timeout 20m -p 2 $(others)
+  go test -vet=off -race -shuffle=on -timeout 20m -p 2 $(others)
 }
 
 step_nested() {
@@ -140,7 +141,7 @@ step_nested() {
   bin=$(tools)
   go -C devserver vet ./...
   (cd devserver && "$bin/errcheck" -ignoretests -exclude ../.ci/errcheck.txt ./...)
-  go -C devserver test -shuffle=on -timeout 15m ./...
+  go -C devserver test -vet=off -shuffle=on -timeout 15m ./...
 }
 
 # stock gives the tests what operators have: the temporal command and a browser.
@@ -152,7 +153,7 @@ stock() {
 
 step_e2e() {
   stock
-  go test -race -shuffle=on -timeout 30m -p 1 ./internal/e2e/...
+  go test -vet=off -race -shuffle=on -timeout 30m -p 1 ./internal/e2e/...
 }
 
 # fuzz runs every target of both modules for so many inputs. A count and not a time: when a time is over while an input
@@ -164,7 +165,7 @@ fuzz() {
       dir=./$(dirname "$file")
       n=$((n + 1))
       echo "$m $dir $name"
-      go -C "$m" test -run='^$' -fuzz="^$name\$" -fuzztime="$time" -parallel="$(nproc)" "$dir" >"$tmp/fuzz" 2>&1 || {
+      go -C "$m" test -vet=off -run='^$' -fuzz="^$name\$" -fuzztime="$time" -parallel="$(nproc)" "$dir" >"$tmp/fuzz" 2>&1 || {
         rc=1
         cat "$tmp/fuzz"
         echo "to repeat it: go -C $m test -run='^\$' -fuzz='^$name\$' -fuzztime=$time $dir"
