@@ -45,7 +45,7 @@ func pids(t *testing.T, dir string, n int) []int {
 			}
 		}
 		return len(found) == n
-	}, time.Minute, 5*time.Millisecond)
+	}, 3*time.Minute, 5*time.Millisecond)
 	return found
 }
 
@@ -170,7 +170,7 @@ func TestProgramsDieWithTheWorker(t *testing.T) {
 	left := pids(t, dir, 1)
 	require.NoError(t, worker.Process.Kill())
 	_ = worker.Wait() // it was killed
-	require.Eventually(t, func() bool { return !alive(left[0]) }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(left[0]) }, 3*time.Minute, 5*time.Millisecond)
 }
 
 func TestTimeouts(t *testing.T) {

@@ -125,7 +125,7 @@ func TestOnlyThisMachineIsLookedAt(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	for _, sig := range []os.Signal{nil, syscall.SIGTERM} {
 		tmp := t.TempDir()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		args := []string{"--wait", "first", site(t)}
 		if sig != nil {

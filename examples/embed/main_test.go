@@ -38,7 +38,7 @@ func TestExample(t *testing.T) {
 	require.Eventually(t, func() bool {
 		v, err := c.QueryWorkflow(ctx, id, "", protocol.QueryApprovals)
 		return err == nil && v.Get(&asked) == nil && len(asked.Pending) == 1
-	}, time.Minute, 20*time.Millisecond)
+	}, 3*time.Minute, 20*time.Millisecond)
 	require.Equal(t, "greet", asked.Pending[0].Tool)
 	require.NoError(t, c.SignalWorkflow(ctx, id, "", protocol.SignalApproval, protocol.Resolution{Key: asked.Pending[0].Key, Decision: "allow"}))
 	var result protocol.AgentResult

@@ -35,7 +35,7 @@ func TestExample(t *testing.T) {
 			require.Eventually(t, func() bool {
 				v, err := c.QueryWorkflow(ctx, id, "", protocol.GuardQueryApprovals)
 				return err == nil && v.Get(&asked) == nil && len(asked.Pending) == 1
-			}, time.Minute, 20*time.Millisecond)
+			}, 3*time.Minute, 20*time.Millisecond)
 			require.NoError(t, c.SignalWorkflow(ctx, id, "", protocol.GuardSignalApproval, answer))
 			code := <-ended
 			said := stdout.String() + stderr.String()

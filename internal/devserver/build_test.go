@@ -153,7 +153,7 @@ func readPIDs(t *testing.T, file string) []int {
 			pids = append(pids, pid)
 		}
 		return err == nil
-	}, time.Minute, 5*time.Millisecond)
+	}, 3*time.Minute, 5*time.Millisecond)
 	require.Len(t, pids, 2)
 	return pids
 }

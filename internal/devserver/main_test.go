@@ -164,5 +164,5 @@ func assertGone(t *testing.T, pid int) {
 			return bytes.HasPrefix(after, []byte("Z"))
 		}
 		return syscall.Kill(pid, 0) != nil
-	}, time.Minute, 5*time.Millisecond, "process %d", pid)
+	}, 3*time.Minute, 5*time.Millisecond, "process %d", pid)
 }

@@ -173,7 +173,7 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 		_, err := Start(ctx, StartOptions{Binary: b, LogFile: logs})
 		started <- err
 	}()
-	require.Eventually(t, func() bool { return lines(t, starts) == 1 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return lines(t, starts) == 1 }, 3*time.Minute, 5*time.Millisecond)
 	cancel()
 	err := <-started
 	require.ErrorIs(t, err, context.Canceled)

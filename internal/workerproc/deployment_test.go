@@ -41,8 +41,8 @@ func TestADeployment(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, err := c.WorkerDeploymentClient().GetHandle(name).SetCurrentVersion(t.Context(), client.WorkerDeploymentSetCurrentVersionOptions{BuildID: "b1"})
 				return err == nil
-			}, time.Minute, 100*time.Millisecond)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			}, 3*time.Minute, 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: name, TaskQueue: name}, protocol.WorkflowAgent,
 				protocol.AgentInput{AgentType: "p", Prompt: "go"})

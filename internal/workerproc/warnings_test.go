@@ -1,6 +1,7 @@
 package workerproc_test
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // A worker says, at the level that is always shown, what an operator would otherwise miss: that its grants prove
 // nothing, and, once, that nobody finds its waiting runs.
 func TestWarnings(t *testing.T) {
-	const namespace = "bare"
+	namespace := fmt.Sprintf("bare-%d", time.Now().UnixNano())
 	address := devservertest.Server(t).Address()
 	admin, err := client.NewNamespaceClient(client.Options{HostPort: address})
 	require.NoError(t, err)
@@ -38,7 +39,7 @@ func TestWarnings(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p, err = workerproc.Start(t.Context(), opts)
 		return err == nil
-	}, time.Minute, time.Second/4, "%v", &err)
+	}, 3*time.Minute, time.Second/4, "%v", &err)
 	defer p.Stop()
 	require.Contains(t, log.String(), "assent: grants are not signed")
 	for range 2 {

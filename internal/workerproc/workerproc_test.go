@@ -148,7 +148,7 @@ func says(t *testing.T, config, queue, want string) string {
 	case <-out.ready:
 	case err := <-done:
 		require.Fail(t, "ended", "%v", err)
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		require.Fail(t, "not ready", out.String())
 	}
 	cancel()
