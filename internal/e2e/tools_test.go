@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/canonjson"
@@ -21,6 +22,12 @@ import (
 
 // workOn starts a worker whose agent has these tools only.
 func (w *world) workOn(s setup, change func(*worker.Config), tools ...*tool.Def) {
+	w.t.Helper()
+	w.workWithOptions(s, change, sdkworker.Options{}, tools...)
+}
+
+// workWithOptions is workOn for a worker with interceptors of its own.
+func (w *world) workWithOptions(s setup, change func(*worker.Config), o sdkworker.Options, tools ...*tool.Def) {
 	w.t.Helper()
 	cfg, done, err := engine(s, w.c, w.effects, w.blobs)
 	require.NoError(w.t, err)
@@ -36,7 +43,11 @@ func (w *world) workOn(s setup, change func(*worker.Config), tools ...*tool.Def)
 	}
 	plugin, err := worker.New(cfg)
 	require.NoError(w.t, err)
-	w.workWith(plugin)
+	all := options(plugin)
+	all.Interceptors = o.Interceptors
+	wk := sdkworker.New(w.c, w.queue, all)
+	require.NoError(w.t, wk.Start())
+	w.t.Cleanup(wk.Stop)
 }
 
 // A tool knows its call in full: who calls, where it works, which attempt it is and how it was approved.
