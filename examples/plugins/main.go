@@ -1,75 +1,58 @@
-// Command plugins mounts three plugins that never heard of each other, a tool, a rule over all tools and an audit, and
-// unmounts the rule while the program runs: the rule is gone, the others stay.
+// Command plugins mounts plugins that never heard of each other: two tools, a rule over both, a record of both and a budget for
+// both. It adds a tool, which inherits all three, and unmounts the rule while it runs: the rule is gone, the others stay.
 package main
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/plugins"
-	"github.com/assent-dev/assent/tool"
 )
 
-type deleteInput struct {
-	Path string `json:"path"`
-}
-
-// files brings a tool. It knows no rule and no audit.
-func files(s *pipeline.Scope) error {
-	def, err := tool.New("delete", "Deletes a path.", func(_ context.Context, _ *tool.Context, in deleteInput) (string, error) {
-		return "deleted " + in.Path, nil
-	}, tool.Destructive)
+// mount puts the plugins on a pipeline and returns the scope of the rule.
+func mount(p *pipeline.Pipeline, record io.Writer) (rule *pipeline.Scope, err error) {
+	audit, err := plugins.Audit(plugins.AuditConfig{Writer: record})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.Tool(def)
-}
-
-// safety is a rule about everybody's tools. It was written without knowing which there are.
-func safety(s *pipeline.Scope) error {
-	return s.Guard("no-root", func(_ context.Context, call pipeline.Call) error {
-		var in struct{ Path string }
-		if err := json.Unmarshal(call.Input, &in); err != nil {
-			return err
+	index := []string{"the kernel", "a colonel"}
+	for _, plugin := range []pipeline.Plugin{search(index), remove, audit, pipeline.Timeout()} {
+		if _, err := p.Mount(plugin); err != nil {
+			return nil, err
 		}
-		if in.Path == "/" {
-			return errors.New("refusing to touch the root of the file system")
-		}
-		return nil
-	})
+	}
+	return p.Mount(pipeline.PluginFunc("safety", safety))
 }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 func run(ctx context.Context, _ []string, _ io.Reader, stdout, stderr io.Writer) int {
-	audit, err := plugins.Audit(plugins.AuditConfig{Writer: stderr})
+	p := pipeline.New(pipeline.Config{})
+	defer p.Close()
+	rule, err := mount(p, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "error:", err)
 		return 1
 	}
-	p := pipeline.New(pipeline.Config{})
-	defer p.Close()
-	var rule *pipeline.Scope
-	for _, plugin := range []pipeline.Plugin{audit, pipeline.PluginFunc("files", files), pipeline.PluginFunc("safety", safety)} {
-		// The last one is the rule.
-		if rule, err = p.Mount(plugin); err != nil {
-			fmt.Fprintln(stderr, "error:", err)
-			return 1
-		}
+	call := func(name, input string) {
+		text, _ := json.Marshal(p.Execute(ctx, name, json.RawMessage(input)))
+		fmt.Fprintln(stdout, name, input, string(text))
 	}
-	remove := func(path string) {
-		input, _ := json.Marshal(deleteInput{Path: path})
-		text, _ := json.Marshal(p.Execute(ctx, "delete", input))
-		fmt.Fprintln(stdout, path, string(text))
+	call("search", `{"query":"kernel"}`)
+	call("search", `{"query":""}`)
+	call("delete", `{"path":"/tmp/a"}`)
+	call("delete", `{"path":"/"}`)
+	if _, err := p.Mount(wipe); err != nil {
+		fmt.Fprintln(stderr, "error:", err)
+		return 1
 	}
-	remove("/tmp/a")
-	remove("/")
+	call("wipe", `{"path":"/"}`)
 	rule.Close()
-	remove("/")
+	call("delete", `{"path":"/"}`)
+	call("wipe", `{"path":"/"}`)
 	return 0
 }

@@ -13,27 +13,38 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"github.com/assent-dev/assent/internal/devserver/devservertest"
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/plugins"
-	"github.com/assent-dev/assent/tool"
 )
 
-// The rule holds until it is unmounted; the tool and the audit stay.
+func TestMain(m *testing.M) { os.Exit(devservertest.Run(m)) }
+
+// codes are those of the record, with the tool.
+func codes(t *testing.T, record string) []string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(record) {
+		var r plugins.AuditRecord
+		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
+		out = append(out, r.Tool+" "+string(r.Code))
+	}
+	return out
+}
+
+// A rule holds for every tool, also for one that comes later, until it is unmounted; the tools, the record and the budget stay.
 func TestExample(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, run(context.Background(), nil, nil, &stdout, &stderr), stderr.String())
-	require.Equal(t, `/tmp/a {"code":"OK","value":"deleted /tmp/a"}
-/ {"code":"DENIED","failure":{"message":"refusing to touch the root of the file system","reason":"guard","by":"no-root"}}
-/ {"code":"OK","value":"deleted /"}
+	require.Equal(t, `search {"query":"kernel"} {"code":"OK","value":["the kernel"]}
+search {"query":""} {"code":"TOOL_TIMEOUT","failure":{"message":"search exceeded 2s"}}
+delete {"path":"/tmp/a"} {"code":"OK","value":"deleted /tmp/a"}
+delete {"path":"/"} {"code":"DENIED","failure":{"message":"refusing to touch the root of the file system","reason":"guard","by":"no-root"}}
+wipe {"path":"/"} {"code":"DENIED","failure":{"message":"refusing to touch the root of the file system","reason":"guard","by":"no-root"}}
+delete {"path":"/"} {"code":"OK","value":"deleted /"}
+wipe {"path":"/"} {"code":"OK","value":"wiped /"}
 `, stdout.String())
-	var codes []tool.Code
-	for line := range strings.Lines(stderr.String()) {
-		var r plugins.AuditRecord
-		require.NoError(t, json.Unmarshal([]byte(line), &r), line)
-		require.Equal(t, "delete", r.Tool)
-		codes = append(codes, r.Code)
-	}
-	require.Equal(t, []tool.Code{tool.OK, tool.Denied, tool.OK}, codes)
+	require.Equal(t, []string{"search OK", "search TOOL_TIMEOUT", "delete OK", "delete DENIED", "wipe DENIED", "delete OK", "wipe OK"}, codes(t, stderr.String()))
 }
 
 // meter is a metrics handler that keeps what it was told.
@@ -78,7 +89,7 @@ func TestTemporalMetrics(t *testing.T) {
 	require.NoError(t, err)
 	p := pipeline.New(pipeline.Config{})
 	defer p.Close()
-	for _, mounted := range []pipeline.Plugin{plugin, pipeline.PluginFunc("files", files)} {
+	for _, mounted := range []pipeline.Plugin{plugin, remove} {
 		_, err := p.Mount(mounted)
 		require.NoError(t, err)
 	}
@@ -94,7 +105,7 @@ func TestPageShowsThisProgram(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugins.md")
 	require.NoError(t, err)
 	var program string
-	for _, name := range []string{"main.go", "temporal.go", "worker.go"} {
+	for _, name := range []string{"main.go", "safety.go", "temporal.go", "worker.go"} {
 		source, err := os.ReadFile(name)
 		require.NoError(t, err)
 		program += string(source)
@@ -117,7 +128,7 @@ func TestStack(t *testing.T) {
 	require.NoError(t, err)
 	p := pipeline.New(pipeline.Config{Log: logger})
 	defer p.Close()
-	for _, mounted := range append(stack, pipeline.PluginFunc("files", files)) {
+	for _, mounted := range append(stack, remove) {
 		_, err := p.Mount(mounted)
 		require.NoError(t, err)
 	}
