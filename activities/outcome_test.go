@@ -12,10 +12,14 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/tool"
 )
@@ -219,4 +223,21 @@ func TestGuardedResultsOfEveryForm(t *testing.T) {
 	var raw converter.RawValue
 	require.NoError(t, newPay(t).call("pay", func(context.Context, string) (converter.RawValue, error) { return unknown, nil }, "x", &raw))
 	require.Equal(t, hush, string(raw.Payload().GetData()), "without listeners it is as it was")
+}
+
+// Whether a local activity is tried again is decided by the error that its own wraps.
+func TestGuardedLocalErrorsPassTheListeners(t *testing.T) {
+	b := newPay(t, censor)
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetHeader(b.header)
+	env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{activities.NewInterceptor(b.engine)}})
+	pay := func(context.Context, string) error {
+		return fmt.Errorf("%s: %w", hush, temporal.NewNonRetryableApplicationError(hush, "Funds", nil, hush))
+	}
+	env.RegisterActivityWithOptions(pay, activity.RegisterOptions{Name: "pay"})
+	_, err := env.ExecuteLocalActivity(pay, "x")
+	requireType(t, err, "Funds", false)
+	require.NotContains(t, wire(t, err), hush)
+	require.Contains(t, err.Error(), "gone")
 }
