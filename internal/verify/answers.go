@@ -33,6 +33,7 @@ func (j *judged) answered() bool {
 		j.admission(v)
 	}
 	j.quorum(a)
+	j.first(a)
 	j.p.run, j.p.policy, j.p.expires = a.RunID, a.PolicyDigest, a.Expires
 	j.edited(a)
 	j.inForce()
@@ -151,6 +152,26 @@ func (j *judged) edited(a *admission) {
 	}
 	j.call.Edited = a.InputRef != nil || len(a.Input) > 0
 	j.p.digest = a.InputDigest
+}
+
+// mostQueued is how many answers to one question wait for each other; more are not looked at.
+const mostQueued = 256
+
+// first says whether somebody denied the call before the answer that allowed it. A deny closes its question, whoever
+// sends it. Only what can have come in no other order is held against it: signals, to a question that was open before.
+func (j *judged) first(a *admission) {
+	opened := slices.ContainsFunc(j.decisions, func(d decision) bool { return d.event == j.q.opened && d.request == nil })
+	sent := j.sent(a)
+	if !opened || len(sent) == 0 || len(j.answers[j.q.key]) > mostQueued {
+		return
+	}
+	allow := slices.MinFunc(sent, func(x, y answer) int { return int(x.event - y.event) })
+	for _, s := range j.answers[j.q.key] {
+		if s.Decision == approval.Deny && s.signal && allow.signal && s.event > j.q.opened && s.event < allow.event {
+			j.fail(Denied, "event %d denies %s, before event %d allows it", s.event, j.q.key, allow.event)
+			return
+		}
+	}
 }
 
 // inForce says whether the answer was revoked before the call was scheduled.

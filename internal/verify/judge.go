@@ -114,7 +114,8 @@ func (j *judge) tool(u *use) bool {
 		// A guarded workflow type passes the gate in its own run.
 		return false
 	}
-	return j.versions[protocol.ChangeGuard+u.typ] >= 1
+	// What was decided on once is guarded, also where its version is not recorded.
+	return j.versions[protocol.ChangeGuard+u.typ] >= 1 || slices.ContainsFunc(j.decisions, func(d decision) bool { return d.Tool == u.typed() })
 }
 
 var ways = map[tool.RemoteKind]way{tool.RemoteActivity: byActivity, tool.RemoteWorkflow: byChild}
@@ -220,7 +221,20 @@ func (j *judged) decision() bool {
 		return false
 	}
 	j.take(j.index)
+	// A tool of somebody else has a type of its own, which is held against the frozen toolset.
+	if name := j.typed(); name != j.d.Tool && (j.own() || !j.agent) {
+		j.fail(OtherCall, "it runs %q, and event %d decides on %q", name, j.d.event, j.d.Tool)
+		return false
+	}
 	return true
+}
+
+// typed is the tool that a use runs, by its type.
+func (u *use) typed() string {
+	if u.own() {
+		return strings.TrimPrefix(u.typ, protocol.ToolPrefix)
+	}
+	return ToolName(u.typ)
 }
 
 // unnamed finds the decision on a call whose event does not say which call it is: the first of its tool that is not spent.

@@ -148,18 +148,22 @@ func refText(r *blob.Ref) string {
 	return short(r.SHA256)
 }
 
-// once says whether a permission was used again after its call may have run.
+// once says whether a permission was used again after its call may have run. A call that was decided on once more is
+// the same call.
 func (j *judged) once() {
-	before := j.spent[j.index]
+	var before []*use
+	for _, i := range j.byCall[j.call.CallID] {
+		before = append(before, j.spent[i]...)
+	}
 	if !j.retried {
-		j.spent[j.index] = append(before, j.use)
+		j.spent[j.index] = append(j.spent[j.index], j.use)
 	}
 	for _, u := range before {
 		switch {
 		case u.id == j.id:
-			j.fail(UsedTwice, "event %d scheduled it before, by the same decision", u.event)
+			j.fail(UsedTwice, "event %d scheduled the same call before", u.event)
 		case !u.idled() || u.ended > j.event:
-			j.fail(UsedTwice, "event %d scheduled it before, and it may have run", u.event)
+			j.fail(UsedTwice, "event %d scheduled the same call before, and it may have run", u.event)
 		default:
 			continue
 		}

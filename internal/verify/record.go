@@ -87,6 +87,8 @@ type answer struct {
 	event int64
 	// approver says that an approver mounted on a worker gave it, who is believed without a signature.
 	approver bool
+	// signal says that its place in history is its place among the answers: an update is accepted as its task ends.
+	signal bool
 }
 
 // scheduled is an activity, child or operation until it ends.
@@ -140,6 +142,8 @@ func (r *record) find(f Finding) { r.findings = append(r.findings, f) }
 
 func (r *record) read(e *historypb.HistoryEvent) {
 	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_UNSPECIFIED:
+		r.find(Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: "the event has no type that is known here; it may be a call, or an answer"})
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
 		r.start(e.GetWorkflowExecutionStartedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
@@ -150,12 +154,12 @@ func (r *record) read(e *historypb.HistoryEvent) {
 		r.marker(e)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
 		if a := e.GetWorkflowExecutionSignaledEventAttributes(); a.GetSignalName() == r.pick(protocol.SignalApproval, protocol.GuardSignalApproval) {
-			r.answer(e.GetEventId(), a.GetInput())
+			r.answer(e.GetEventId(), a.GetInput(), true)
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
 		in := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
 		if in.GetName() == r.pick(protocol.UpdateResolve, protocol.GuardUpdateResolve) {
-			r.answer(e.GetEventId(), in.GetArgs())
+			r.answer(e.GetEventId(), in.GetArgs(), false)
 		}
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		if key, ok := strings.CutSuffix(r.text(e.GetUserMetadata().GetSummary()), deadlineSuffix); ok {
@@ -243,7 +247,7 @@ func (r *record) marker(e *historypb.HistoryEvent) {
 				unread("the recorded admission of an answer")
 			}
 		default:
-			r.local(e, data.ActivityType, data.Backoff > 0)
+			r.local(e, data.ActivityType, failed && data.Backoff > 0)
 		}
 	}
 }
@@ -278,7 +282,7 @@ func (r *record) admitted(event int64, result *commonpb.Payloads, key string) bo
 }
 
 // answer keeps what somebody answered, as the workflow would read it if the key that it names were pending.
-func (r *record) answer(event int64, args *commonpb.Payloads) {
+func (r *record) answer(event int64, args *commonpb.Payloads, signal bool) {
 	data := r.raw(args)
 	key := named(data)
 	resolutions, err := approval.Decode(data, []string{key}, nil)
@@ -286,7 +290,7 @@ func (r *record) answer(event int64, args *commonpb.Payloads) {
 		return
 	}
 	for _, res := range resolutions {
-		r.answers[key] = append(r.answers[key], answer{Resolution: res, event: event})
+		r.answers[key] = append(r.answers[key], answer{Resolution: res, event: event, signal: signal})
 	}
 }
 

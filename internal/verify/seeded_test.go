@@ -127,6 +127,22 @@ var seeded = map[string]struct {
 		p.again(i, len(p.events)-2, "t1.1~2")
 	}, verify.UsedTwice},
 
+	"decided on once more, and used again": {"allowed", func(p *tape) {
+		i, d := p.at(0, schedules("tool.note")), p.at(1, decide)
+		again := p.copyOf(d)
+		end := p.endOf(i)
+		p.insert(end+1, again)
+		p.again(i, len(p.events)-2, "t1.2~2")
+	}, verify.UsedTwice},
+	"guarded local activity: tries that did not fail": {"guarded-local", func(p *tape) {
+		i := p.at(0, local("Deploy"))
+		p.insert(i, p.copyOf(i))
+		p.events[i].GetMarkerRecordedEventAttributes().Details["data"] = payloads(`{"ActivityType":"Deploy","Backoff":1000000000}`)
+	}, verify.UsedTwice},
+	"a deny that came first": {"asked-and-allowed", func(p *tape) {
+		p.insert(p.at(0, signaled), signal(`{"key":"`+runKey+`","decision":"deny"}`))
+	}, verify.Denied},
+
 	"revoked, and scheduled": {"asked-and-allowed", func(p *tape) {
 		p.insert(p.at(0, run), signal(`{"key":"`+runKey+`","decision":"revoke"}`))
 	}, verify.Revoked},
@@ -164,8 +180,11 @@ var seeded = map[string]struct {
 	"the grant of another call":     {"allowed", func(p *tape) { p.grant(p.at(0, schedules("tool.note")), set("call", "t1.1")) }, verify.OtherCall},
 	"the grant of no call":          {"allowed", func(p *tape) { p.grant(p.at(0, schedules("tool.note")), set("call", "")) }, verify.OtherCall},
 	"the approval of another call":  {"asked-and-allowed", func(p *tape) { p.argument(p.at(0, run), set("approved", members{"key": "run-11111111"})) }, verify.OtherCall},
-	"another tool in the call":      {"asked-and-allowed", func(p *tape) { p.argument(p.at(0, run), set("name", "note")) }, verify.OtherCall},
-	"no grant":                      {"allowed", func(p *tape) { header(p.events[p.at(0, schedules("tool.look"))]).Fields = nil }, verify.NoGrant},
+	"another tool than was decided on": {"asked-and-allowed", func(p *tape) {
+		p.events[p.at(0, run)].GetActivityTaskScheduledEventAttributes().ActivityType.Name = "tool.note"
+	}, verify.OtherCall},
+	"another tool in the call": {"asked-and-allowed", func(p *tape) { p.argument(p.at(0, run), set("name", "note")) }, verify.OtherCall},
+	"no grant":                 {"allowed", func(p *tape) { header(p.events[p.at(0, schedules("tool.look"))]).Fields = nil }, verify.NoGrant},
 
 	"a grant of another run":    {"asked-and-allowed", func(p *tape) { p.grant(p.at(0, run), set("run", base)) }, verify.OtherRun},
 	"a decision of another run": {"allowed", func(p *tape) { p.result(p.at(0, decide), set("runId", base)) }, verify.OtherRun},
@@ -192,6 +211,9 @@ var seeded = map[string]struct {
 	"a local activity that cannot be read": {"allowed", func(p *tape) {
 		p.events[p.at(0, decide)].GetMarkerRecordedEventAttributes().Details["data"].Payloads[0].Metadata["encoding"] = []byte("binary/encrypted")
 	}, verify.Unreadable},
+	"an event of no known type": {"allowed", func(p *tape) {
+		p.events[len(p.events)-2].EventType = enumspb.EVENT_TYPE_UNSPECIFIED
+	}, verify.Unreadable},
 	"a grant that cannot be read": {"allowed", func(p *tape) {
 		header(p.events[p.at(0, schedules("tool.look"))]).Fields[protocol.HeaderGrant].Data = []byte("[1]")
 	}, verify.Unreadable},
@@ -213,9 +235,19 @@ var seeded = map[string]struct {
 	"guarded activity: other arguments": {"guarded-continued", func(p *tape) {
 		p.events[p.at(0, schedules("Deploy"))].GetActivityTaskScheduledEventAttributes().Input = payloads(`"web"`)
 	}, verify.OtherInput},
-	"guarded activity: no grant":    {"guarded-continued", func(p *tape) { header(p.events[p.at(0, schedules("Deploy"))]).Fields = nil }, verify.NoGrant},
+	"guarded activity: no grant": {"guarded-continued", func(p *tape) { header(p.events[p.at(0, schedules("Deploy"))]).Fields = nil }, verify.NoGrant},
+	"guarded activity: no grant and no version": {"guarded-continued", func(p *tape) {
+		header(p.events[p.at(0, schedules("Deploy"))]).Fields = nil
+		p.drop(p.at(0, func(e *historypb.HistoryEvent) bool {
+			d := e.GetMarkerRecordedEventAttributes().GetDetails()["change-id"].GetPayloads()
+			return len(d) > 0 && string(d[0].Data) == `"`+protocol.ChangeGuard+`Deploy"`
+		}))
+	}, verify.NoGrant},
 	"guarded activity: no decision": {"guarded-continued", func(p *tape) { p.drop(p.at(0, decide)) }, verify.NoDecision},
-	"guarded activity: twice":       {"guarded-continued", func(p *tape) { p.again(p.at(0, schedules("Deploy")), len(p.events)-1, "assent-2~2") }, verify.UsedTwice},
+	"guarded activity: another than was decided on": {"guarded-continued", func(p *tape) {
+		p.events[p.at(0, schedules("Deploy"))].GetActivityTaskScheduledEventAttributes().ActivityType.Name = "Destroy"
+	}, verify.OtherCall},
+	"guarded activity: twice": {"guarded-continued", func(p *tape) { p.again(p.at(0, schedules("Deploy")), len(p.events)-1, "assent-2~2") }, verify.UsedTwice},
 	"guarded activity: the key of the run before": {"guarded-continued", func(p *tape) {
 		p.result(p.at(0, admit), set("key", "Deploy-c0d604e3"))
 	}, verify.NoAnswer},
@@ -365,7 +397,8 @@ func TestWhatIsAllowedIsNotFound(t *testing.T) {
 		"a local activity that is tried again": {"guarded-local", func(p *tape) {
 			i := p.at(0, local("Deploy"))
 			p.insert(i, p.copyOf(i))
-			p.events[i].GetMarkerRecordedEventAttributes().Details["data"] = payloads(`{"ActivityType":"Deploy","Backoff":1000000000}`)
+			m := p.events[i].GetMarkerRecordedEventAttributes()
+			m.Details["data"], m.Failure = payloads(`{"ActivityType":"Deploy","Backoff":1000000000}`), application("Down")
 		}, 1},
 		"an allowed run of a guarded workflow": {"guarded-entry", func(p *tape) {
 			p.insert(5, version("assent/Twice", "1"), marker(protocol.ActivityDecide,

@@ -217,8 +217,8 @@ func (r *record) end(e *historypb.HistoryEvent, id int64, how ending, result *co
 	case s.kind == protocol.ActivityAskApprover:
 		var resp protocol.ApproverResponse
 		if r.decode(result, &resp) && !resp.Unavailable {
-			r.answers[s.key] = append(r.answers[s.key], answer{approval.Resolution{Key: s.key, Decision: resp.Decision, By: resp.By, Reason: resp.Reason},
-				e.GetEventId(), true})
+			r.answers[s.key] = append(r.answers[s.key], answer{Resolution: approval.Resolution{Key: s.key, Decision: resp.Decision, By: resp.By, Reason: resp.Reason},
+				event: e.GetEventId(), approver: true})
 		}
 	case s.kind == protocol.ActivityDecideSlow:
 		if !r.decided(e.GetEventId(), result, s.decide) {
