@@ -15,6 +15,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/follow"
@@ -228,12 +229,12 @@ func FuzzReader(f *testing.F) {
 	f.Add(0, []byte(`{}`))
 	f.Add(7, []byte(`"allow"`))
 	f.Add(12, []byte{0xff})
-	f.Fuzz(func(t *testing.T, at int, data []byte) {
-		events := history(t, "parallel-questions")
+	events := history(f, "parallel-questions")
+	f.Fuzz(func(_ *testing.T, at int, data []byte) {
 		r := follow.NewReader("w", "", nil)
 		for i, e := range events {
-			if i == at {
-				e = damaged(e, data)
+			if i == int(uint(at)%uint(len(events))) {
+				e = damaged(proto.Clone(e).(*historypb.HistoryEvent), data)
 			}
 			r.Read(e)
 		}
