@@ -307,6 +307,7 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 	d := e.judge(ctx, chain, req.Decide, info, input, validate)
 	switch {
 	case d.Verdict == permission.Deny:
+		resp.Refuser = d.By
 		resp.DecidedBy, resp.Reason = d.DecidedBy, "it was denied on the second look by "+string(d.DecidedBy)+": "+cut(d.Reason, 1000)
 		if d.DecidedBy == permission.ByInvalid {
 			resp.Reason, resp.Invalid = "the edited arguments do not fit the tool's schema", d.Invalid[:min(len(d.Invalid), 20)]

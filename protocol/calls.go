@@ -229,6 +229,8 @@ type AdmitResponse struct {
 	Reason string `json:"reason,omitempty"`
 	// DecidedBy is the layer that kept a person's allow from taking effect; empty when the answer stands.
 	DecidedBy permission.Decider `json:"decidedBy,omitempty"`
+	// Refuser names the guard or the listener's plugin, if DecidedBy is one.
+	Refuser string `json:"refuser,omitempty"`
 	// Invalid says why edited arguments do not fit the tool's schema.
 	Invalid []tool.Issue `json:"invalid,omitempty"`
 	// Input is the final input when the answer changed it; InputRef when it is too large.

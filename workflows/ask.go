@@ -213,7 +213,11 @@ func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Clos
 
 // overruled is the result of a call that a person allowed and that a second look denied.
 func overruled(r protocol.AdmitResponse) tool.Result {
-	res := tool.Deny(reasonOf(r.DecidedBy), string(r.DecidedBy), "a person allowed this call, and "+r.Reason)
+	by := string(r.DecidedBy)
+	if r.Refuser != "" {
+		by = r.Refuser
+	}
+	res := tool.Deny(reasonOf(r.DecidedBy), by, "a person allowed this call, and "+r.Reason)
 	res.Failure.Issues = r.Invalid
 	return res
 }

@@ -182,6 +182,7 @@ turns:
 	require.Equal(t, `"let go"`, string(results[1].Result.Value))
 	require.Equal(t, "no-look", results[2].Result.Failure.By)
 	require.Contains(t, results[0].Result.Failure.Message, "never run")
+	require.Equal(t, "no-run", results[0].Result.Failure.By)
 	require.Equal(t, []string{"held b", "note d"}, w.ran())
 
 	// With its guard gone the call is asked about again, and runs.
