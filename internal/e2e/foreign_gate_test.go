@@ -191,7 +191,7 @@ func TestForeignWorkerWithAGuard(t *testing.T) {
 		GrantKeys: []protocol.GrantKey{grantKey}, Enforce: activities.On, Log: logger(),
 	})
 	require.NoError(t, err)
-	b := w.billingWith(sdkworker.Options{Plugins: []sdkworker.Plugin{guard}})
+	b := w.billingWith(sdkworker.Options{DeadlockDetectionTimeout: deadlock, Plugins: []sdkworker.Plugin{guard}})
 	w.workForeign(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Refund", tool.NeedsApproval()))
 	w.start(protocol.AgentInput{})
 	w.answer(w.pending(1)[0].Key, approval.Allow)
@@ -207,7 +207,7 @@ func TestForeignWorkerWithAnotherKey(t *testing.T) {
 	guard, err := worker.NewGuard(worker.GuardConfig{Tools: map[string]tool.Options{"Refund": {Risk: tool.Write}},
 		GrantKeys: []protocol.GrantKey{{ID: "theirs", Secret: []byte("fedcba9876543210")}}, Enforce: activities.On, Log: logger()})
 	require.NoError(t, err)
-	b := w.billingWith(sdkworker.Options{Plugins: []sdkworker.Plugin{guard}})
+	b := w.billingWith(sdkworker.Options{DeadlockDetectionTimeout: deadlock, Plugins: []sdkworker.Plugin{guard}})
 	w.workForeign(setup{Keys: true, Script: script(oneRefund)}, nil, b.act(t, "refund", "Refund"))
 	r := w.one()
 	require.Equal(t, tool.Denied, r.Code, "%+v", r.Failure)

@@ -53,7 +53,7 @@ func TestForeignWorkflowFailsByAStep(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			b := &billing{queue: w.queue + "-steps"}
-			wk := sdkworker.New(w.c, b.queue, sdkworker.Options{})
+			wk := sdkworker.New(w.c, b.queue, sdkworker.Options{DeadlockDetectionTimeout: deadlock})
 			for typ, err := range map[string]error{"Poor": temporal.NewApplicationError("no money", "Poor"),
 				"Refused": temporal.NewNonRetryableApplicationError("not this", protocol.ErrorDenied, nil)} {
 				wk.RegisterActivityWithOptions(func(context.Context) error { return err }, activity.RegisterOptions{Name: typ})
@@ -78,7 +78,7 @@ func TestForeignTypeThatTheLastWorkerDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := &billing{queue: w.queue + "-two"}
-	wk := sdkworker.New(w.c, b.queue, sdkworker.Options{})
+	wk := sdkworker.New(w.c, b.queue, sdkworker.Options{DeadlockDetectionTimeout: deadlock})
 	wk.RegisterActivityWithOptions(func(ctx context.Context, _ refundIn) error {
 		if activity.GetInfo(ctx).Attempt > 1 {
 			return temporal.NewApplicationError("unable to find activityType", "ActivityNotRegisteredError")
@@ -102,7 +102,7 @@ func TestForeignRetryAfterTheApproval(t *testing.T) {
 		GrantKeys: []protocol.GrantKey{grantKey}, Enforce: activities.On, Log: logger()})
 	require.NoError(t, err)
 	b := &billing{queue: w.queue + "-guarded"}
-	wk := sdkworker.New(w.c, b.queue, sdkworker.Options{Plugins: []sdkworker.Plugin{guard}})
+	wk := sdkworker.New(w.c, b.queue, sdkworker.Options{DeadlockDetectionTimeout: deadlock, Plugins: []sdkworker.Plugin{guard}})
 	wk.RegisterActivityWithOptions(func(context.Context, refundIn) error {
 		b.note("half")
 		return errors.New("half of it is done")

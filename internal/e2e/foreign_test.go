@@ -126,7 +126,7 @@ func (b *billing) wait(ctx workflow.Context, _ refundIn) (string, error) {
 func (w *world) billing() *billing {
 	w.t.Helper()
 	// A heartbeat brings the news of a cancellation: often, so that heartbeat timeouts can be long.
-	return w.billingWith(sdkworker.Options{MaxHeartbeatThrottleInterval: time.Second})
+	return w.billingWith(sdkworker.Options{DeadlockDetectionTimeout: deadlock, MaxHeartbeatThrottleInterval: time.Second})
 }
 
 func (w *world) billingWith(o sdkworker.Options) *billing {

@@ -102,7 +102,7 @@ func TestNoToolWithoutAGrant(t *testing.T) {
 				f.payload, err = converter.GetDefaultDataConverter().ToPayload(*g)
 				require.NoError(t, err)
 			}
-			wk := sdkworker.New(w.c, w.queue+"-bare", sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{f}, DisableRegistrationAliasing: true})
+			wk := sdkworker.New(w.c, w.queue+"-bare", sdkworker.Options{DeadlockDetectionTimeout: deadlock, Interceptors: []interceptor.WorkerInterceptor{f}, DisableRegistrationAliasing: true})
 			queue := w.queue
 			wk.RegisterWorkflowWithOptions(func(ctx workflow.Context, call tool.Call) (tool.Result, error) {
 				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{ActivityID: call.ID, TaskQueue: queue,

@@ -28,7 +28,7 @@ func TestGuardedNexusOperation(t *testing.T) {
 	require.NoError(t, refunds.Register(nexus.NewSyncOperation("refund", func(_ context.Context, in refund, _ nexus.StartOperationOptions) (string, error) {
 		return "refunded " + in.Order, appendLine(w.effects, "refund "+in.Order)
 	})))
-	handler := sdkworker.New(w.c, w.queue+"-billing", sdkworker.Options{})
+	handler := sdkworker.New(w.c, w.queue+"-billing", sdkworker.Options{DeadlockDetectionTimeout: deadlock})
 	handler.RegisterNexusService(refunds)
 	require.NoError(t, handler.Start())
 	t.Cleanup(handler.Stop)

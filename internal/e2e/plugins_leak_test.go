@@ -242,7 +242,7 @@ func leaks(t *testing.T, redacted bool) (found map[string]bool, res protocol.Age
 		p := c.Profiles["p"]
 		p.Tools = append(p.Tools, "run")
 		c.Profiles["p"] = p
-	}, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{tracing}}, leaker(), spilling)
+	}, sdkworker.Options{DeadlockDetectionTimeout: deadlock, Interceptors: []interceptor.WorkerInterceptor{tracing}}, leaker(), spilling)
 	run := w.start(protocol.AgentInput{})
 	q := w.pending(1)[0]
 	more := map[string]string{"details": w.details(), "result": ""}

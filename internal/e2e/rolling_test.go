@@ -278,9 +278,6 @@ func TestRollingDeploy(t *testing.T) { bothWays(t, false) }
 func TestRollingDeployThatKills(t *testing.T) { bothWays(t, true) }
 
 func bothWays(t *testing.T, kill bool) {
-	if !long() {
-		t.Parallel()
-	}
 	t.Run("deploy", func(t *testing.T) {
 		n := 200
 		if !long() {

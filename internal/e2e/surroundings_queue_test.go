@@ -41,7 +41,7 @@ func TestQueuesThatNobodyPolls(t *testing.T) {
 
 	g, err := worker.NewGuard(m.guard)
 	require.NoError(t, err)
-	wk := sdkworker.New(m.c, queue, sdkworker.Options{Plugins: []sdkworker.Plugin{g}})
+	wk := sdkworker.New(m.c, queue, sdkworker.Options{DeadlockDetectionTimeout: deadlock, Plugins: []sdkworker.Plugin{g}})
 	wk.RegisterActivityWithOptions(m.deploy, activity.RegisterOptions{Name: "Deploy"})
 	require.NoError(t, wk.Start())
 	t.Cleanup(wk.Stop)

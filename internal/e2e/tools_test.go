@@ -23,7 +23,7 @@ import (
 // workOn starts a worker whose agent has these tools only.
 func (w *world) workOn(s setup, change func(*worker.Config), tools ...*tool.Def) {
 	w.t.Helper()
-	w.workWithOptions(s, change, sdkworker.Options{}, tools...)
+	w.workWithOptions(s, change, sdkworker.Options{DeadlockDetectionTimeout: deadlock}, tools...)
 }
 
 // workWithOptions is workOn for a worker with interceptors of its own.

@@ -42,6 +42,8 @@ const (
 	patience = 3 * time.Minute
 	// A tick is mostly a query, and eight tests ask at a time.
 	tick = 50 * time.Millisecond
+	// A real deadlock is still found by every worker here; a machine that starves for a second is none.
+	deadlock = 20 * time.Second
 )
 
 var grantKey = protocol.GrantKey{ID: "k1", Secret: []byte("0123456789abcdef0123456789abcdef")}
@@ -240,9 +242,9 @@ func (w *world) workWith(p *worker.Plugin) sdkworker.Worker {
 	return wk
 }
 
-// options are those of every worker here. A real deadlock is still found; a machine that starves for a second is none.
+// options are those of every worker here that has one plugin.
 func options(p sdkworker.Plugin) sdkworker.Options {
-	return sdkworker.Options{Plugins: []sdkworker.Plugin{p}, DeadlockDetectionTimeout: 20 * time.Second}
+	return sdkworker.Options{Plugins: []sdkworker.Plugin{p}, DeadlockDetectionTimeout: deadlock}
 }
 
 func (w *world) start(in protocol.AgentInput) client.WorkflowRun {
