@@ -55,10 +55,13 @@ func misbehave(ctx context.Context, call permission.Call) (permission.Answer, er
 	case "too deep":
 		return permission.AnswerModify(json.RawMessage(strings.Repeat("[", 100_000))), nil
 	case "large":
-		return permission.AnswerModify(json.RawMessage(`{"text":"` + strings.Repeat("y", 5<<20) + `"}`)), nil
+		return permission.AnswerModify(large), nil
 	}
 	return permission.Answer{}, nil
 }
+
+// large is made before anybody counts the time of a hook.
+var large = json.RawMessage(`{"text":"` + strings.Repeat("y", 5<<20) + `"}`)
 
 // wrongs are the texts at which misbehave fails, with a word of the reason.
 var wrongs = map[string]string{
@@ -111,9 +114,9 @@ func TestHooksThatFail(t *testing.T) {
 			texts = append(texts, "large", "fine")
 			w := newWorld(t)
 			w.tight(func(c *worker.Config, p *config.Profile) {
-				c.HookTimeout, c.Permissions, c.DecideTimeout = time.Second, layer, time.Minute // megabytes are judged
+				c.HookTimeout, c.Permissions, c.DecideTimeout = 2*time.Second, layer, time.Minute // megabytes are judged
 				if name == "slow" {
-					c.HookTimeout = 20 * time.Millisecond // slow hooks have longer
+					c.HookTimeout = 40 * time.Millisecond // slow hooks have longer
 				}
 				c.Models["other"], p.Models = callsOf(noting(texts...)...), []string{"other:x"}
 			})
