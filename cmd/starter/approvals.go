@@ -185,15 +185,18 @@ func (a *app) needs(q approval.Approval) {
 func voters(votes []approval.Vote) string {
 	names := make([]string, len(votes))
 	for i, v := range votes {
-		names[i] = oneLine(v.By, mostLine) + proved(v.Signed)
+		names[i] = oneLine(v.By, mostLine) + proof(v.Signed, v.Via)
 	}
 	return strings.Join(names, ", ")
 }
 
-// proved says whether a name is.
-func proved(signed bool) string {
-	if signed {
+// proof says what proves the name of who gave an answer.
+func proof(signed bool, via string) string {
+	switch {
+	case signed:
 		return " (signed)"
+	case via == "approver":
+		return " (approver in the worker)"
 	}
 	return " (self-asserted)"
 }

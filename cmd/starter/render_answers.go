@@ -26,7 +26,7 @@ func (p *printer) answer(e follow.Event) {
 		}
 	case follow.ApprovalVote:
 		v := e.Progress.Vote
-		p.printf("  %s  %s by %s%s: %d of %d\n", p.style.green("counted"), e.Progress.Key, oneLine(v.By, mostLine), proved(v.Signed),
+		p.printf("  %s  %s by %s%s: %d of %d\n", p.style.green("counted"), e.Progress.Key, oneLine(v.By, mostLine), proof(v.Signed, v.Via),
 			len(e.Progress.Votes), e.Progress.Needs)
 	case follow.ApprovalReminder:
 		p.printf("  %s  %s still waits (reminder %d)\n", p.style.yellow("waits"), e.Progress.Key, e.Progress.Reminded)
@@ -39,7 +39,7 @@ func (p *printer) answer(e follow.Event) {
 	case follow.ApprovalRevoked:
 		r := e.Revoked
 		p.printf("  %s  %s", p.style.red("revoked"), r.Key)
-		p.by(r.By, false)
+		p.by(r.By, false, r.Via)
 		p.printf(": %s", cameOf(r.Revocation))
 		if r.Reason != "" {
 			p.printf(" (%s)", oneLine(r.Reason, 400))
@@ -57,9 +57,9 @@ func (p *printer) ignored(i approval.Ignored) {
 }
 
 // by names who gave an answer, and says whether that is proved.
-func (p *printer) by(name string, signed bool) {
+func (p *printer) by(name string, signed bool, via string) {
 	if name != "" {
-		p.printf(" by %s%s", oneLine(name, mostLine), proved(signed))
+		p.printf(" by %s%s", oneLine(name, mostLine), proof(signed, via))
 	}
 }
 
@@ -72,7 +72,7 @@ func (p *printer) closed(c approval.Closed) {
 	if len(c.Votes) > 0 {
 		p.printf(" by %s", voters(c.Votes))
 	} else {
-		p.by(c.By, c.Signed)
+		p.by(c.By, c.Signed, c.Via)
 	}
 	if c.Reason != "" {
 		p.printf(": %s", oneLine(c.Reason, 400))
@@ -96,7 +96,7 @@ func (p *printer) story() {
 		}
 		if r := c.Revoked; r != nil {
 			p.printf("    %s at %s", p.style.red("revoked"), r.At.UTC().Format(time.RFC3339))
-			p.by(r.By, false)
+			p.by(r.By, false, r.Via)
 			p.printf(": %s\n", cameOf(*r))
 		}
 	}

@@ -63,12 +63,33 @@ func (r *Reader) signal(a *historypb.WorkflowExecutionSignaledEventAttributes) {
 		return
 	}
 	resolutions, err := approval.Decode(r.raw(a.GetInput()), r.ledger.Asked(), r.ledger.Standing())
+	many := len(a.GetInput().GetPayloads()) > 1
 	if err != nil {
-		r.tell(Event{Kind: Answer, Answer: &Answered{Via: viaSignal, Ignored: reason(err)}})
+		said := Answered{Via: viaSignal, Ignored: reason(err)}
+		if many {
+			said.Ignored += "; " + onlyFirst
+		}
+		var bad *approval.DecodeError
+		if errors.As(err, &bad) {
+			said.Key = bad.Key
+		}
+		r.answered(said)
+	} else if many {
+		r.answered(Answered{Via: viaSignal, Ignored: onlyFirst})
 	}
 	for _, res := range resolutions {
 		r.answer(viaSignal, res)
 	}
+}
+
+const onlyFirst = "more than one came in a signal, only the first counts"
+
+// answered tells of an answer as it arrived.
+func (r *Reader) answered(a Answered) {
+	if a.Ignored != "" {
+		r.ledger.Ignore(approval.Ignored{At: r.now.GetEventTime().AsTime(), Key: a.Key, By: a.By, Why: a.Ignored, Via: a.Via})
+	}
+	r.tell(Event{Kind: Answer, Answer: &a})
 }
 
 func reason(err error) string {
@@ -87,7 +108,7 @@ func (r *Reader) update(a *historypb.WorkflowExecutionUpdateAcceptedEventAttribu
 	}
 	res, err := approval.Parse(r.raw(in.GetArgs()))
 	if err != nil {
-		r.tell(Event{Kind: Answer, Answer: &Answered{Via: viaUpdate, Ignored: reason(err)}})
+		r.answered(Answered{Via: viaUpdate, Ignored: reason(err)})
 		return
 	}
 	r.answer(viaUpdate, res)
@@ -127,7 +148,7 @@ func (r *Reader) answer(via string, res approval.Resolution) {
 		_ = r.ledger.Answer(res.Key)
 		w.answers = append(w.answers, a)
 	}
-	r.tell(Event{Kind: Answer, Answer: &a})
+	r.answered(a)
 }
 
 // admitted tells what became of an answer. key is empty where only an admission itself says what it is about.
@@ -285,7 +306,9 @@ func (r *Reader) dropAll(c approval.Closed) {
 
 // ignored tells of an answer that had been taken and changed nothing.
 func (r *Reader) ignored(key string, a Answered, why string) {
-	r.tell(Event{Kind: ApprovalIgnored, Ignored: &approval.Ignored{At: r.now.GetEventTime().AsTime(), Key: key, By: a.By, Why: why, Via: a.Via}})
+	i := approval.Ignored{At: r.now.GetEventTime().AsTime(), Key: key, By: a.By, Why: why, Via: a.Via}
+	r.ledger.Ignore(i)
+	r.tell(Event{Kind: ApprovalIgnored, Ignored: &i})
 }
 
 // taskDone does what the workflow did in the task that ended: it takes what approvers said, gives up what was cancelled, and

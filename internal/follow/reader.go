@@ -95,6 +95,15 @@ func (r *Reader) Pending() []Question {
 	return out
 }
 
+// List is what the history says of questions, as the approvals query of the run would.
+func (r *Reader) List() approval.List {
+	l := r.ledger.List()
+	for i, q := range l.Pending {
+		l.Pending[i] = r.open[q.Key].Approval()
+	}
+	return l
+}
+
 // Read takes the next event of the history and returns what it means. Decisions and questions are held back until the
 // next event, or Flush, because only then is their order known.
 func (r *Reader) Read(e *historypb.HistoryEvent) []Event {

@@ -192,6 +192,56 @@ func TestAResetHistory(t *testing.T) {
 	require.Equal(t, approval.Allowed, of(events, follow.ApprovalClosed)[0].Closed.How)
 }
 
+// Only members count, each once; the answer that makes the number closes.
+func TestAQuorum(t *testing.T) {
+	events := read(t, "quorum")
+	ignored := of(events, follow.ApprovalIgnored)
+	require.Len(t, ignored, 1)
+	require.Equal(t, "eve", ignored[0].Ignored.By)
+	votes := of(events, follow.ApprovalVote)
+	require.Len(t, votes, 1)
+	require.Equal(t, "bob", votes[0].Progress.Vote.By)
+	require.Equal(t, 2, votes[0].Progress.Needs)
+	closed := of(events, follow.ApprovalClosed)
+	require.Len(t, closed, 1)
+	require.Equal(t, "bob, alice", closed[0].Closed.By)
+	require.False(t, closed[0].Closed.Signed, "bob is not proved")
+	require.True(t, closed[0].Closed.Votes[1].Signed)
+}
+
+func TestAQuestionThatNobodyAnswers(t *testing.T) {
+	events := read(t, "reminded-and-escalated")
+	require.Equal(t, 1, of(events, follow.ApprovalReminder)[0].Progress.Reminded)
+	escalated := of(events, follow.ApprovalEscalated)[0].Progress
+	require.Equal(t, []string{"ops", "leads"}, escalated.Approvers.Groups)
+	require.NotNil(t, escalated.Escalated)
+	require.Equal(t, "carol", of(events, follow.ApprovalClosed)[0].Closed.By)
+}
+
+func TestAnApproverInTheWorker(t *testing.T) {
+	answers := of(read(t, "approver"), follow.Answer)
+	require.Len(t, answers, 1)
+	require.Equal(t, "approver", answers[0].Answer.Via)
+	answers = of(read(t, "approver-unavailable"), follow.Answer)
+	require.Len(t, answers, 1, "one that is unavailable gives none")
+	require.Equal(t, "signal", answers[0].Answer.Via)
+}
+
+// A revocation says whether the call was on its way, and its end what came of it.
+func TestARevocation(t *testing.T) {
+	events := read(t, "revoked-while-it-runs")
+	require.True(t, of(events, follow.ApprovalRevoked)[0].Revoked.Dispatched)
+	require.Equal(t, tool.Aborted, of(events, follow.ToolEnd)[0].Tool.Revoked.Outcome)
+	events = read(t, "revoked-before-the-answer")
+	require.Equal(t, approval.Revoked, of(events, follow.ApprovalClosed)[0].Closed.How)
+	require.Empty(t, of(events, follow.ToolStart))
+}
+
+// A run that continues another takes over its keys, so that the same content gets another one.
+func TestAContinuedRunGoesOnCountingKeys(t *testing.T) {
+	require.Regexp(t, `\.2$`, of(read(t, "guarded-continued"), follow.ApprovalPending)[0].Question.Key)
+}
+
 // Decisions of one turn are told in the model's order, whatever order their local activities ended in.
 func TestParallelQuestions(t *testing.T) {
 	events := read(t, "parallel-questions")

@@ -14,7 +14,7 @@ func (r *Reader) revoke(a Answered) {
 	case r.revoked[a.Key]:
 		a.Ignored = (&approval.StateError{Key: a.Key, How: approval.Revoked}).Error()
 	}
-	r.tell(Event{Kind: Answer, Answer: &a})
+	r.answered(a)
 	if a.Ignored != "" {
 		return
 	}
