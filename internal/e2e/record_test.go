@@ -203,6 +203,9 @@ func (w *world) keep(name string) {
 	w.t.Helper()
 	h := &historypb.History{Events: w.history()}
 	replaytest.Replay(w.t, h)
+	if w.history()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName() == protocol.WorkflowAgent {
+		w.sameStory(protocol.QueryApprovals)
+	}
 	if !*record {
 		return
 	}

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,9 +47,15 @@ type waiting struct {
 	policy permission.ApprovalPolicy
 	// answers are those that came and have no effect yet, in order. The first of them is being admitted.
 	answers []Answered
-	// rung is the occasion of a timer that has fired, and that the workflow has not acted on.
-	rung string
+	// armed is true while a timer runs; rung is the occasion of one that has fired, and that the workflow has not acted on.
+	armed bool
+	rung  string
+	// reminded is when the next reminder is counted from.
+	reminded time.Time
 }
+
+// mostReminders bounds the reminders of one question, as in the workflow.
+const mostReminders = 100
 
 // signal tells of an answer that came as a signal, with what the workflow makes of it.
 func (r *Reader) signal(a *historypb.WorkflowExecutionSignaledEventAttributes) {
@@ -87,7 +92,7 @@ const onlyFirst = "more than one came in a signal, only the first counts"
 // answered tells of an answer as it arrived.
 func (r *Reader) answered(a Answered) {
 	if a.Ignored != "" {
-		r.ledger.Ignore(approval.Ignored{At: r.now.GetEventTime().AsTime(), Key: a.Key, By: a.By, Why: a.Ignored, Via: a.Via})
+		r.ledger.Ignore(approval.Ignored{At: r.clock, Key: a.Key, By: a.By, Why: a.Ignored, Via: a.Via})
 	}
 	r.tell(Event{Kind: Answer, Answer: &a})
 }
@@ -169,7 +174,7 @@ func (r *Reader) admitted(key string, result *commonpb.Payloads, failed string) 
 	if len(w.answers) > 0 {
 		a, w.answers = w.answers[0], w.answers[1:]
 	}
-	now := r.now.GetEventTime().AsTime()
+	now := r.clock
 	c := approval.Closed{Key: resp.Key, How: resp.How, By: resp.By, Signed: resp.Signed, Reason: resp.Reason, Via: a.Via, Vetted: resp.Vetted}
 	vote := approval.Vote{By: resp.By, Signed: resp.Signed, Reason: resp.Reason, At: now, ExpiresAt: a.ExpiresAt, Via: a.Via}
 	switch resp.How {
@@ -275,7 +280,7 @@ func (r *Reader) close(c approval.Closed) {
 		return
 	}
 	delete(r.open, c.Key)
-	c.Tool, c.CallID, c.At = w.Tool, w.CallID, r.now.GetEventTime().AsTime()
+	c.Tool, c.CallID, c.At = w.Tool, w.CallID, r.clock
 	r.ledger.Close(c)
 	r.tell(Event{Kind: ApprovalClosed, Closed: &c, Overruled: r.overruled})
 	r.overruled = nil
@@ -299,14 +304,14 @@ func (r *Reader) drop(key string, c approval.Closed) {
 
 // dropAll drops every question.
 func (r *Reader) dropAll(c approval.Closed) {
-	for _, key := range slices.Sorted(maps.Keys(r.open)) {
+	for _, key := range r.ledger.Asked() {
 		r.drop(key, c)
 	}
 }
 
 // ignored tells of an answer that had been taken and changed nothing.
 func (r *Reader) ignored(key string, a Answered, why string) {
-	i := approval.Ignored{At: r.now.GetEventTime().AsTime(), Key: key, By: a.By, Why: why, Via: a.Via}
+	i := approval.Ignored{At: r.clock, Key: key, By: a.By, Why: why, Via: a.Via}
 	r.ledger.Ignore(i)
 	r.tell(Event{Kind: ApprovalIgnored, Ignored: &i})
 }
@@ -314,8 +319,10 @@ func (r *Reader) ignored(key string, a Answered, why string) {
 // taskDone does what the workflow did in the task that ended: it takes what approvers said, gives up what was cancelled, and
 // then looks at the timers that have fired.
 func (r *Reader) taskDone() {
+	r.clock = r.taskAt
 	said := r.said
 	r.said = nil
+	r.callsEnded()
 	if c := r.dropped; c != nil {
 		r.dropAll(*c)
 		if !r.agent || c.Reason == environmentLost {
@@ -327,41 +334,82 @@ func (r *Reader) taskDone() {
 	for _, res := range said {
 		r.answer(viaApprover, res)
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.open)) {
-		if w := r.open[key]; len(w.answers) == 0 {
+	for _, key := range r.ledger.Asked() {
+		if w := r.open[key]; w != nil && len(w.answers) == 0 {
 			r.rings(w)
 		}
 	}
 }
 
-// timer notes that a timer of a question has fired.
-func (r *Reader) timer(summary string) {
-	if summary == wallClock {
-		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: "the wall-clock limit was reached", Via: viaWorkflow}
-	}
-	i := strings.LastIndex(summary, beforeOccasion)
-	if i < 0 {
-		return
-	}
-	if w := r.open[summary[:i]]; w != nil {
-		w.rung = summary[i+len(beforeOccasion):]
+// armed notes that a timer of a question runs, and fired that it has fired.
+func (r *Reader) armed(summary string) {
+	if w, _ := r.timed(summary); w != nil {
+		w.armed = true
 	}
 }
 
-// rings acts on a timer that has fired.
-func (r *Reader) rings(w *waiting) {
-	what := w.rung
-	w.rung = ""
-	switch what {
-	case atDeadline:
-		r.close(approval.Closed{Key: w.Key, How: approval.Expired, Via: viaTimer})
-	case atEscalation:
-		r.escalate(w)
-		r.tell(Event{Kind: ApprovalEscalated, Progress: w.progress(nil)})
-	case atReminder:
-		w.Reminded++
-		r.tell(Event{Kind: ApprovalReminder, Progress: w.progress(nil)})
+func (r *Reader) fired(summary string) {
+	if summary == wallClock {
+		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: "the wall-clock limit was reached", Via: viaWorkflow}
 	}
+	if w, what := r.timed(summary); w != nil {
+		w.armed, w.rung = false, what
+	}
+}
+
+// timed is the open question that a timer belongs to, and the timer's occasion.
+func (r *Reader) timed(summary string) (w *waiting, occasion string) {
+	i := strings.LastIndex(summary, beforeOccasion)
+	if i < 0 {
+		return nil, ""
+	}
+	return r.open[summary[:i]], summary[i+len(beforeOccasion):]
+}
+
+// rings acts on a timer that has fired, and on what is due by then: that needs no timer, and leaves none in history.
+func (r *Reader) rings(w *waiting) {
+	for {
+		what := w.rung
+		if what == "" && !w.armed {
+			if at, next := w.upcoming(); next != "" && !at.After(r.clock) {
+				what = next
+			}
+		}
+		w.rung = ""
+		switch what {
+		case atDeadline:
+			r.close(approval.Closed{Key: w.Key, How: approval.Expired, Via: viaTimer})
+			return
+		case atEscalation:
+			r.escalate(w)
+			r.tell(Event{Kind: ApprovalEscalated, Progress: w.progress(nil)})
+		case atReminder:
+			w.Reminded++
+			w.reminded = r.clock
+			r.tell(Event{Kind: ApprovalReminder, Progress: w.progress(nil)})
+		default:
+			return
+		}
+	}
+}
+
+// upcoming is what a timer is set for next, in the order of the workflow.
+func (w *waiting) upcoming() (at time.Time, what string) {
+	first := func(t time.Time, name string) {
+		if what == "" || t.Before(at) {
+			at, what = t, name
+		}
+	}
+	if w.Deadline != nil {
+		first(*w.Deadline, atDeadline)
+	}
+	if e := w.policy.Escalate; e != nil && w.Escalated == nil {
+		first(w.AskedAt.Add(e.After), atEscalation)
+	}
+	if w.policy.Remind > 0 && w.Reminded < mostReminders {
+		first(w.reminded.Add(w.policy.Remind), atReminder)
+	}
+	return at, what
 }
 
 func (r *Reader) escalate(w *waiting) {
@@ -369,7 +417,7 @@ func (r *Reader) escalate(w *waiting) {
 	if w.policy.Escalate != nil {
 		groups = w.policy.Escalate.Groups
 	}
-	now := r.now.GetEventTime().AsTime()
+	now := r.clock
 	w.Escalated, w.EscalatedTo = &now, groups
 	// No groups means anybody, and more than that there are not.
 	if a := w.Approvers; a != nil && len(a.Groups) > 0 {

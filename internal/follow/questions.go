@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"time"
 
 	historypb "go.temporal.io/api/history/v1"
 
@@ -28,9 +29,16 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 	if a.GetMarkerName() != localActivityMarker {
 		return
 	}
-	var data struct{ ActivityType string }
+	var data struct {
+		ActivityType string
+		// ReplayTime is the workflow's time when it goes on with the result.
+		ReplayTime time.Time
+	}
 	if !r.decode(a.GetDetails()[markerData], &data) {
 		return
+	}
+	if !data.ReplayTime.IsZero() {
+		r.clock = data.ReplayTime
 	}
 	switch result := a.GetDetails()[markerResult]; data.ActivityType {
 	case protocol.ActivityDecide:
@@ -55,6 +63,7 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 // judged is a decision of the present batch of markers.
 type judged struct {
 	at       *historypb.HistoryEvent
+	clock    time.Time
 	response protocol.DecideResponse
 }
 
@@ -63,7 +72,7 @@ func (r *Reader) decision(d protocol.DecideResponse) {
 	out := Decided{CallID: d.CallID, Tool: d.Tool, Decision: d.Decision, Drift: d.Drift}
 	out.Input, out.InputRef = r.input(d.CallID)
 	r.decided[d.CallID] = out
-	r.batch = append(r.batch, judged{r.now, d})
+	r.batch = append(r.batch, judged{r.now, r.clock, d})
 }
 
 // settle tells of the decisions of a batch and opens its questions. Local activities finish in any order; the
@@ -77,8 +86,13 @@ func (r *Reader) settle() {
 		out := r.decided[j.response.CallID]
 		r.tell(Event{Kind: Decision, Decision: &out})
 	}
+	r.clock = time.Time{}
 	for _, j := range batch {
 		r.now = j.at
+		if j.clock.After(r.clock) {
+			// Its question is put after all those before it.
+			r.clock = j.clock
+		}
 		if j.response.Drift == "" && j.response.Decision.Verdict == permission.Ask {
 			r.ask(r.question(j.response), j.response.Approval)
 		}
@@ -121,7 +135,8 @@ func (r *Reader) ask(q Question, policy *permission.ApprovalPolicy) {
 	if policy != nil {
 		w.policy = *policy
 	}
-	w.AskedAt, w.Approvers = r.now.GetEventTime().AsTime(), w.policy.Approvers
+	w.AskedAt, w.Approvers = r.clock, w.policy.Approvers
+	w.reminded = w.AskedAt
 	if w.policy.Deadline > 0 {
 		at := w.AskedAt.Add(w.policy.Deadline)
 		w.Deadline = &at

@@ -16,6 +16,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 // Reader is the state of one agent, fed with its history event by event. It is not safe for concurrent use.
@@ -28,6 +29,9 @@ type Reader struct {
 	agent bool
 	now   *historypb.HistoryEvent
 	out   []Event
+	// clock is the workflow's time: that of the task in which it acts, as far as an event tells. taskAt is when the last task
+	// was started.
+	clock, taskAt time.Time
 
 	turn    TurnOf
 	decided map[string]Decided
@@ -40,7 +44,9 @@ type Reader struct {
 	// said is what approvers have said since the last workflow task.
 	said []approval.Resolution
 	// revoked are the keys of allows that were taken back, vetted how many lines answers have added.
-	revoked   map[string]bool
+	revoked map[string]bool
+	// ending are the codes of allowed calls whose end the workflow has not taken yet, by key.
+	ending    map[string]tool.Code
 	vetted    int
 	overruled *Overruled
 	// contracts are the hashes of an agent's frozen tools.
@@ -83,6 +89,7 @@ func NewReader(workflowID, runID string, c converter.DataConverter) *Reader {
 	}
 	return &Reader{workflowID: workflowID, runID: runID, converter: c, decided: map[string]Decided{}, ledger: approval.NewLedger(),
 		open: map[string]*waiting{}, timers: map[int64]string{}, scheduled: map[int64]*scheduled{}, revoked: map[string]bool{},
+		ending:    map[string]tool.Code{},
 		contracts: map[string]string{}, foreign: map[string]*foreign{}}
 }
 
@@ -111,7 +118,7 @@ func (r *Reader) Read(e *historypb.HistoryEvent) []Event {
 	if e.GetEventType() != enumspb.EVENT_TYPE_MARKER_RECORDED {
 		r.settle()
 	}
-	r.now = e
+	r.now, r.clock = e, e.GetEventTime().AsTime()
 	r.read(e)
 	return r.out
 }
@@ -135,11 +142,14 @@ func (r *Reader) read(e *historypb.HistoryEvent) {
 		r.update(e.GetWorkflowExecutionUpdateAcceptedEventAttributes())
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		r.timers[e.GetEventId()] = r.text(e.GetUserMetadata().GetSummary())
+		r.armed(r.timers[e.GetEventId()])
 	case enumspb.EVENT_TYPE_TIMER_FIRED:
-		r.timer(r.timers[e.GetTimerFiredEventAttributes().GetStartedEventId()])
+		r.fired(r.timers[e.GetTimerFiredEventAttributes().GetStartedEventId()])
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		r.tell(Event{Kind: CancelRequested, Note: e.GetWorkflowExecutionCancelRequestedEventAttributes().GetCause()})
 		r.dropped = &approval.Closed{How: approval.Cancelled, Via: viaWorkflow}
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+		r.taskAt = r.clock
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 		r.taskDone()
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:

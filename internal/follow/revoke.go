@@ -19,8 +19,9 @@ func (r *Reader) revoke(a Answered) {
 		return
 	}
 	r.revoked[a.Key] = true
-	rev := approval.Revocation{By: a.By, Reason: a.Reason, At: r.now.GetEventTime().AsTime(), Via: a.Via, Dispatched: g.Dispatched}
+	rev := approval.Revocation{By: a.By, Reason: a.Reason, At: r.clock, Via: a.Via, Dispatched: g.Dispatched}
 	r.ledger.Revoke(a.Key, rev)
+	rev.Outcome = r.ending[a.Key]
 	if !g.Dispatched {
 		// From this moment on it cannot be sent.
 		rev.Outcome = tool.Denied
@@ -53,7 +54,7 @@ func (r *Reader) began(name string) {
 	}
 }
 
-// callEnded notes that a call cannot be revoked any more, and what became of one that was.
+// callEnded notes that a call has ended, and what became of one that was revoked.
 func (r *Reader) callEnded(c *Call, s *scheduled) {
 	g, ok := r.granted(func(g approval.Granted) bool { return g.CallID == c.CallID })
 	if !ok {
@@ -77,7 +78,15 @@ func (r *Reader) callEnded(c *Call, s *scheduled) {
 			c.Revoked.Outcome = code
 		}
 	}
-	r.ledger.End(g.Key, code)
+	r.ending[g.Key] = code
+}
+
+// callsEnded notes that the workflow has taken the results that came: a revocation of the same task comes before that.
+func (r *Reader) callsEnded() {
+	for key, code := range r.ending {
+		r.ledger.End(key, code)
+	}
+	clear(r.ending)
 }
 
 // mayRunAgain reports whether the workflow may send the same call once more.
@@ -90,6 +99,7 @@ func (r *Reader) mayRunAgain(c *Call, s *scheduled) bool {
 
 // allEnded notes that no call of before can be revoked.
 func (r *Reader) allEnded() {
+	r.callsEnded()
 	for _, g := range r.ledger.List().Granted {
 		r.ledger.End(g.Key, tool.OK)
 	}
