@@ -1,6 +1,10 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/config"
 )
 
@@ -66,3 +71,49 @@ func TestPolicyPage(t *testing.T) {
 	}
 	require.Equal(t, string(page), now, "go test ./cmd/starter -run TestPolicyPage -update")
 }
+
+// The worked example of docs/approvals.md is what the engine signs and accepts, and what openssl takes for a signature.
+func TestApprovalsPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "approvals.md"))
+	require.NoError(t, err)
+	block := func(name string) string {
+		m := regexp.MustCompile("(?ms)^```[a-z]+ " + name + "\n(.*?)^```$").FindSubmatch(page)
+		require.NotNil(t, m, name)
+		return strings.TrimSpace(string(m[1]))
+	}
+	var q approval.Approval
+	require.NoError(t, json.Unmarshal([]byte(block("question")), &q))
+	require.True(t, intact(q), "the digest is that of the arguments")
+	r, err := approval.Parse([]byte(block("answer")))
+	require.NoError(t, err)
+	statement, err := approval.Statement(q, r)
+	require.NoError(t, err)
+	require.Equal(t, block("statement"), string(statement))
+
+	der, _ := pem.Decode([]byte(block("public")))
+	require.NotNil(t, der)
+	public, err := x509.ParsePKIXPublicKey(der.Bytes)
+	require.NoError(t, err)
+	keys := map[string]ed25519.PublicKey{"alice": public.(ed25519.PublicKey)}
+	name, err := approval.VerifySignature(q, r, keys)
+	require.NoError(t, err)
+	require.Equal(t, "alice", name)
+
+	file, err := config.Parse("assent.yaml", []byte(yamlBlocks.FindStringSubmatch(string(page))[1]))
+	require.NoError(t, err)
+	require.Equal(t, keys, file.Keys)
+
+	if openssl, err := exec.LookPath("openssl"); err == nil {
+		t.Log(openssl)
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "statement.json"), statement, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "alice.pub"), []byte(block("public")+"\n"), 0o600))
+		cmd := exec.Command("sh", "-ec", block("openssl"))
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "Signature Verified Successfully")
+	}
+}
+
+var yamlBlocks = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
