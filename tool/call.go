@@ -53,7 +53,7 @@ type Agent struct {
 
 // Approved says who allowed a call and why.
 type Approved struct {
-	Key    string `json:"key"`
+	Key string `json:"key"`
 	// By is self-asserted unless Signed. Where several had to allow the call, it names them all, separated by ", ".
 	By     string `json:"by,omitempty"`
 	Signed bool   `json:"signed,omitempty"`
