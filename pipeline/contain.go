@@ -9,35 +9,31 @@ import (
 	"github.com/assent-dev/assent/fault"
 )
 
-// panicError is a panic of foreign code, turned into an error.
-type panicError struct {
+// crashError is what foreign code left that did not return.
+type crashError struct {
 	text string
-	// kind tells what was thrown without the words of a plugin or a tool.
+	// kind says the same without the words of a plugin or a tool.
 	kind  string
 	stack []byte
 }
 
-func (e *panicError) Error() string { return "panic: " + e.text }
+func (e *crashError) Error() string { return e.text }
 
 // errExited reports foreign code that ended its goroutine instead of returning.
-var errExited = errors.New("ended without an answer")
-
-// untold is err without its text, which may hold a secret: its type, and the stack of a panic.
-func untold(err error) error {
-	p, ok := err.(*panicError)
-	switch {
-	case err == errExited:
-		return err
-	case ok:
-		return &panicError{text: p.kind, kind: p.kind, stack: p.stack}
-	}
-	return fmt.Errorf("an error of type %T", err)
-}
+var errExited = &crashError{text: "ended without an answer", kind: "ended without an answer"}
 
 // crashed reports whether err is what contain made of code that did not return.
 func crashed(err error) bool {
-	_, panicked := err.(*panicError)
-	return panicked || err == errExited
+	_, is := err.(*crashError) //errorlint:ignore the outermost one: foreign code may wrap that of other calls
+	return is
+}
+
+// untold is err without its text, which may hold a secret: its type, and the stack of a panic.
+func untold(err error) error {
+	if e, is := err.(*crashError); is { //errorlint:ignore as in crashed
+		return &crashError{text: e.kind, kind: e.kind, stack: e.stack}
+	}
+	return fmt.Errorf("an error of type %T", err)
 }
 
 // contain calls foreign code and returns its panic as an error, with a zero value beside it. The code has a goroutine of
@@ -50,7 +46,7 @@ func contain[T any](f func() (T, error)) (out T, err error) {
 		err = errExited
 		defer func() {
 			if v := recover(); v != nil {
-				out, err = zero, &panicError{text: fmt.Sprint(v), kind: fault.PanicKind(v), stack: debug.Stack()}
+				out, err = zero, &crashError{text: "panic: " + fmt.Sprint(v), kind: "panic: " + fault.PanicKind(v), stack: debug.Stack()}
 			}
 		}()
 		out, err = f()

@@ -90,8 +90,8 @@ func (p *Pipeline) logFailure(call *Call, message, plugin string, err error) {
 	}
 	// Neither a strange error nor a handler that panics may take the call down.
 	_, _ = contain(func() (struct{}, error) {
-		if p := (*panicError)(nil); errors.As(err, &p) {
-			attrs = append(attrs, "stack", string(p.stack))
+		if c := (*crashError)(nil); errors.As(err, &c) && len(c.stack) > 0 {
+			attrs = append(attrs, "stack", string(c.stack))
 		}
 		log.Error(message, attrs...)
 		return struct{}{}, nil
