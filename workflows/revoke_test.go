@@ -30,15 +30,6 @@ func holding() *tool.Def {
 	}, tool.Execute)
 }
 
-// grantedBut sends text about the first call that is allowed and has not ended.
-func (b *bench) grantedBut(after time.Duration, text string) {
-	b.env.RegisterDelayedCallback(func() {
-		g := b.list().Granted
-		require.NotEmpty(b.t, g)
-		b.env.SignalWorkflow(protocol.SignalApproval, json.RawMessage(strings.ReplaceAll(text, "{key}", g[0].Key)))
-	}, after)
-}
-
 const revokeIt = `{"key":"{key}","decision":"revoke","by":"bob","reason":"wrong host"}`
 
 // The second call waits for the first, which a person has not answered. Until then it is allowed and not on its way: a
