@@ -50,6 +50,15 @@ func (byPrompt) Generate(_ context.Context, r model.Request) (model.Response, er
 	return model.Response{Calls: wires(calls...), Stop: model.StopToolUse}, nil
 }
 
+// numbered are n calls of the tool run, all different.
+func numbered(n int) []model.ToolCall {
+	var calls []string
+	for i := range n {
+		calls = append(calls, "run", fmt.Sprint(i))
+	}
+	return wires(calls...)
+}
+
 // agentAsks starts an agent with n open questions, and another one with one.
 func agentAsks(t *testing.T, n int) *asker {
 	w := newWorld(t)

@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -39,6 +41,10 @@ func rival(i int, key string) string {
 	return fmt.Sprintf(`{"key":"nothing-00000000","by":"p%d","decision":"allow"}`, i)
 }
 
+// apart makes a worker poll its own queue and the one of the runs that it has in its cache with pollers of their own. The
+// SDK's two pollers both turn to the latter while it has a backlog, and the former is not polled for a minute.
+var apart = sdkworker.NewPollerBehaviorAutoscaling(sdkworker.PollerBehaviorAutoscalingOptions{})
+
 // rivalled are runs that ask twice, one after the other, so that the run still goes on when the first question is closed.
 // work starts a worker for them.
 var rivalled = map[string]func(*testing.T) (a *asker, work func() sdkworker.Worker){
@@ -47,11 +53,20 @@ var rivalled = map[string]func(*testing.T) (a *asker, work func() sdkworker.Work
 		w.start(protocol.AgentInput{})
 		return &asker{world: w, signal: protocol.SignalApproval, update: protocol.UpdateResolve, query: protocol.QueryApprovals,
 				codes: func() []string { return w.codes(w.result()) }}, func() sdkworker.Worker {
-				return w.work(askingWith("\nturns:\n  - calls: [{tool: run, args: {text: a}}]\n  - calls: [{tool: run, args: {text: b}}]\n  - say: done\n"))
+				p, done, err := plugin(askingWith("\nturns:\n  - calls: [{tool: run, args: {text: a}}]\n  - calls: [{tool: run, args: {text: b}}]\n  - say: done\n"), w.c, w.effects, w.blobs)
+				require.NoError(t, err)
+				t.Cleanup(done)
+				o := options(p)
+				o.WorkflowTaskPollerBehavior = apart
+				wk := sdkworker.New(w.c, w.queue, o)
+				require.NoError(t, wk.Start())
+				t.Cleanup(wk.Stop)
+				return wk
 			}
 	},
 	"guarded workflow": func(t *testing.T) (*asker, func() sdkworker.Worker) {
 		m := newTeam(t)
+		m.worker.WorkflowTaskPollerBehavior = apart
 		m.ship(order{Service: "a"}, order{Service: "b"})
 		return &asker{world: m.world, signal: protocol.GuardSignalApproval, update: protocol.GuardUpdateResolve, query: protocol.GuardQueryApprovals,
 			codes: m.shipped}, m.work
@@ -70,13 +85,16 @@ func TestRivalAnswers(t *testing.T) {
 			var mu sync.Mutex
 			told := map[string]bool{}
 			var wg sync.WaitGroup
+			room := make(chan struct{}, 8) // a server takes ten updates of a run at a time
 			for i := range rivals {
 				wg.Go(func() {
 					answer := rival(i, key)
 					if i/8%2 == 0 {
-						a.say(answer)
+						assert.NoError(t, a.c.SignalWorkflow(context.Background(), a.id, "", a.signal, plainly(answer)))
 						return
 					}
+					room <- struct{}{}
+					defer func() { <-room }()
 					switch err := a.resolve(plainly(answer)); {
 					case errors.As(err, new(*temporal.ApplicationError)):
 						mu.Lock()
@@ -106,7 +124,9 @@ func TestRivalAnswersWithoutAWorker(t *testing.T) {
 			wk.Stop()
 			var wg sync.WaitGroup
 			for i := range rivals {
-				wg.Go(func() { a.say(rival(i, key)) })
+				wg.Go(func() {
+					assert.NoError(t, a.c.SignalWorkflow(context.Background(), a.id, "", a.signal, plainly(rival(i, key))))
+				})
 			}
 			wg.Wait()
 			work()
