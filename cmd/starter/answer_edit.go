@@ -181,7 +181,11 @@ func (a *app) inEditor(ctx context.Context, q approval.Approval) ([]byte, error)
 	if err := a.open(ctx, editor, path); err != nil {
 		return nil, exit.Failf("nothing was sent", "the editor %q failed: %w", editor, err)
 	}
-	return readArguments(path)
+	after, err := readArguments(path)
+	if err != nil {
+		return nil, exit.Failf("nothing was sent", "the editor %q left no file: %w", editor, err)
+	}
+	return after, nil
 }
 
 // open runs an editor, which may have arguments of its own, on the terminal.

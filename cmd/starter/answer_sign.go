@@ -43,6 +43,10 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 		return nil, exit.Usagef(hint, "key file %s: %w", path, fmt.Errorf(format, args...))
 	}
 	const make = "make one with: starter keygen FILE"
+	// A named pipe would be waited for.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return refuse(make, "it is no regular file")
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return refuse(make, "%w", err)

@@ -51,10 +51,27 @@ func (a *app) outputFlag(cmd *cobra.Command) {
 			return exit.Usagef("", "unknown output %q; one of %s, %s", a.output, outputText, outputJSON)
 		}
 		if before != nil {
-			return before(cmd, args)
+			if err := before(cmd, args); err != nil {
+				return err
+			}
 		}
-		return nil
+		return noneEmpty(cmd)
 	}
+}
+
+// narrowing are the flags whose absence means more than any value would: everything, everybody, as it is, unproved.
+var narrowing = []string{"address", "namespace", "workflow", "query", "tool", "input", "input-file", "expires", "by", "sign", "name",
+	"run", "grant-key", "policy", "to", "id", "requested-by"}
+
+// noneEmpty refuses an empty value of such a flag: it is a variable that a script has not set. Flags that have a default
+// look at theirs themselves.
+func noneEmpty(cmd *cobra.Command) error {
+	for _, name := range narrowing {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.DefValue == "" && strings.TrimSpace(f.Value.String()) == "" {
+			return exit.Usagef("a variable that is not set? Leave --"+name+" out if nothing is meant", "--%s is empty", name)
+		}
+	}
+	return nil
 }
 
 func (a *app) json() bool { return a.output == outputJSON }
