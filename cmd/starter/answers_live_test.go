@@ -145,8 +145,7 @@ turns:
 	w.ok(w.starter("deny", two[1].Key, "--reason", "enough"))
 	w.ok(w.starter("watch", id))
 
-	var got shown
-	got = lines[shown](t, w.ok(w.starter("show", id, "-o", "json")).out.String())[0]
+	got := lines[shown](t, w.ok(w.starter("show", id, "-o", "json")).out.String())[0]
 	require.Len(t, got.Answers, 4)
 	require.Equal(t, approval.Revoked, got.Answers[0].How)
 	require.Equal(t, "carol", got.Answers[1].Revoked.By)
