@@ -28,10 +28,14 @@ func (j *judged) answered() bool {
 		j.fail(Denied, "event %d closes its question %s as %s", a.event, j.q.key, a.How)
 		return false
 	}
-	j.call.By, j.call.Signed, j.call.AdmissionID = a.By, a.Signed, a.event
+	j.call.Signed, j.call.AdmissionID = true, a.event
+	var by []string
 	for _, v := range append(slices.Clone(j.q.votes), a) {
 		j.admission(v)
+		by = append(by, v.By)
+		j.call.Signed = j.call.Signed && v.Signed
 	}
+	j.call.By = strings.Join(by, ", ")
 	j.quorum(a)
 	j.first(a)
 	j.p.run, j.p.policy, j.p.expires = a.RunID, a.PolicyDigest, a.Expires

@@ -79,7 +79,8 @@ type Call struct {
 	Verdict    permission.Verdict `json:"verdict"`
 	DecidedBy  permission.Decider `json:"decidedBy,omitempty"`
 	DecisionID int64              `json:"decisionEventId,omitempty"`
-	// Key, By and AdmissionID are those of the answer, if somebody was asked.
+	// Key and AdmissionID are those of the answer, if somebody was asked. By names all who allowed it, with commas; Signed
+	// says that all names are recorded as proved.
 	Key         string `json:"key,omitempty"`
 	By          string `json:"by,omitempty"`
 	Signed      bool   `json:"signed,omitempty"`
