@@ -343,6 +343,7 @@ func TestForeignCallWithACodec(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	w := newWorldAt(t, c, t.TempDir())
+	w.converter = dc
 	b := w.billing()
 	w.workForeign(setup{Script: script("{tool: refund, args: {orderId: topsecret}}", "{tool: huge, args: {bytes: 1900000}}", "{tool: flow, args: {orderId: topsecret}}")},
 		func(c *worker.Config, _ *config.Profile) { c.DataConverter = dc },

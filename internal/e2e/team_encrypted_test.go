@@ -234,6 +234,7 @@ turns:
 			w.c, err = client.Dial(opts)
 			require.NoError(t, err)
 			t.Cleanup(w.c.Close)
+			w.converter = s.converter()
 			w.workWith(plug)
 			w.start(protocol.AgentInput{Prompt: secretPrompt})
 

@@ -35,7 +35,7 @@ func (m *team) serve() sdkworker.Worker {
 		Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(m.t, err)
 	m.t.Cleanup(c.Close)
-	m.c = c
+	m.c, m.converter = c, newSealer().converter()
 	return wk
 }
 
@@ -287,6 +287,7 @@ turns:
 	w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: newSealer().converter(), Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(w.c.Close)
+	w.converter = newSealer().converter()
 	s.fail.set(func(_ string, n int64, _ *commonpb.Payload) bool { return n%7 == 0 && n < 30 })
 	w.start(protocol.AgentInput{})
 	res := w.result()

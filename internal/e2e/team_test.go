@@ -120,6 +120,9 @@ func (m *team) work() sdkworker.Worker {
 	require.NoError(m.t, err)
 	m.t.Cleanup(c.Close)
 	m.c = c
+	if m.converter = m.guard.DataConverter; m.converter == nil {
+		m.converter = m.client.DataConverter
+	}
 	wopts := m.worker
 	wopts.Plugins = append(slices.Clone(wopts.Plugins), g)
 	wk := sdkworker.New(c, m.queue, wopts)

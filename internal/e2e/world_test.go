@@ -56,6 +56,8 @@ type world struct {
 	effects string
 	blobs   *blob.Dir
 	id      string
+	// converter reads the world's histories; nil is the SDK's default.
+	converter converter.DataConverter
 }
 
 // setup says what the worker of a world knows. It is plain data, so that a worker can be a process of its own.
@@ -96,7 +98,10 @@ func newWorldAt(t *testing.T, c client.Client, dir string) *world {
 	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) + fmt.Sprintf("-%d", time.Now().UnixNano())
 	store, err := blob.NewDir(filepath.Join(dir, "blobs"))
 	require.NoError(t, err)
-	return &world{t: t, c: c, queue: name, id: name, effects: filepath.Join(dir, "effects"), blobs: store}
+	w := &world{t: t, c: c, queue: name, id: name, effects: filepath.Join(dir, "effects"), blobs: store}
+	// With the client that it began with: a test may close another one before.
+	t.Cleanup(func() { w.prove(c) })
+	return w
 }
 
 type noteIn struct {

@@ -128,6 +128,9 @@ func (j *judged) quorum(last *admission) {
 	if j.d.Approval == nil || j.d.Approval.Approvers == nil {
 		return
 	}
+	if j.agent && !j.inputRead {
+		j.fail(Unreadable, "who asked for the run cannot be read")
+	}
 	names := map[string]bool{}
 	for _, v := range append(slices.Clone(j.q.votes), last) {
 		switch {

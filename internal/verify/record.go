@@ -35,6 +35,7 @@ type record struct {
 	workflowType string
 	agent        bool
 	input        protocol.AgentInput
+	inputRead    bool
 	// runs are the runs that wrote this history: a reset goes on with the events of another one.
 	runs []turnover
 	// versions are those of the gate's changes: protocol.ChangeGate, and one for each guarded name.
@@ -189,9 +190,8 @@ func (r *record) start(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	r.agent = r.workflowType == protocol.WorkflowAgent
 	// The run that begins a history is the original one, also after resets.
 	r.runs = append(r.runs, turnover{1, a.GetOriginalExecutionRunId()})
-	if r.agent && !r.decode(a.GetInput(), &r.input) {
-		r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: 1, Why: "the agent's input cannot be read"})
-	}
+	// Without an input, or with nonsense, an agent comes to nothing.
+	r.inputRead = r.agent && r.decode(a.GetInput(), &r.input)
 }
 
 // runAt is the run that wrote an event; empty if the history does not say.
@@ -283,7 +283,7 @@ func (r *record) admitted(event int64, result *commonpb.Payloads, key string) bo
 
 // answer keeps what somebody answered, as the workflow would read it if the key that it names were pending.
 func (r *record) answer(event int64, args *commonpb.Payloads, signal bool) {
-	data := r.raw(args)
+	data := r.sent(args)
 	key := named(data)
 	resolutions, err := approval.Decode(data, []string{key}, nil)
 	if err != nil {
@@ -291,6 +291,19 @@ func (r *record) answer(event int64, args *commonpb.Payloads, signal bool) {
 	}
 	for _, res := range resolutions {
 		r.answers[key] = append(r.answers[key], answer{Resolution: res, event: event, signal: signal})
+	}
+}
+
+// sent is the JSON of an answer. People may send it in plain JSON although the team's codec encrypts, and takes nothing else.
+func (r *record) sent(args *commonpb.Payloads) []byte {
+	if len(args.GetPayloads()) == 0 {
+		return nil
+	}
+	switch p := args.GetPayloads()[0]; string(p.GetMetadata()[converter.MetadataEncoding]) {
+	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingBinary:
+		return p.GetData()
+	default:
+		return r.value(p).GetData()
 	}
 }
 
@@ -332,14 +345,6 @@ func (r *record) close(e *historypb.HistoryEvent) {
 func (r *record) decode(p *commonpb.Payloads, v any) bool {
 	list := p.GetPayloads()
 	return len(list) > 0 && list[0] != nil && r.converter.FromPayload(list[0], v) == nil
-}
-
-// raw is the first payload's data with the codec taken off, or nil.
-func (r *record) raw(p *commonpb.Payloads) []byte {
-	if len(p.GetPayloads()) == 0 {
-		return nil
-	}
-	return r.value(p.GetPayloads()[0]).GetData()
 }
 
 // value is a payload with the codec taken off, or nil.
