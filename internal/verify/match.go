@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -148,12 +149,18 @@ func refText(r *blob.Ref) string {
 	return short(r.SHA256)
 }
 
+// ownIDs starts the ids that the gate gives to calls of a guarded workflow.
+const ownIDs = "assent-"
+
 // once says whether a permission was used again after its call may have run. A call that was decided on once more is
-// the same call.
+// the same call, unless a team's workflow gave it its activity id: that may be used again when its activity has ended.
 func (j *judged) once() {
-	var before []*use
-	for _, i := range j.byCall[j.call.CallID] {
-		before = append(before, j.spent[i]...)
+	before := slices.Clone(j.spent[j.index])
+	if j.agent || strings.HasPrefix(j.call.CallID, ownIDs) {
+		before = nil
+		for _, i := range j.byCall[j.call.CallID] {
+			before = append(before, j.spent[i]...)
+		}
 	}
 	if !j.retried {
 		j.spent[j.index] = append(j.spent[j.index], j.use)

@@ -400,6 +400,29 @@ func TestWhatIsAllowedIsNotFound(t *testing.T) {
 			m := p.events[i].GetMarkerRecordedEventAttributes()
 			m.Details["data"], m.Failure = payloads(`{"ActivityType":"Deploy","Backoff":1000000000}`), application("Down")
 		}, 1},
+		"an activity id of the team's own, twice": {"guarded-continued", func(p *tape) {
+			// Another call, with a decision and an answer of its own.
+			i := p.at(0, schedules("Deploy"))
+			again := []*historypb.HistoryEvent{p.copyOf(p.at(0, decide)), p.copyOf(p.at(0, signaled)), p.copyOf(p.at(0, admit))}
+			end := p.endOf(i) + 1
+			p.insert(end, again...)
+			p.payload(p.events[end+1].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0], set("key", "Deploy-c0d604e3.3"))
+			p.result(end+2, set("key", "Deploy-c0d604e3.3"))
+			p.again(i, end+3, "deploy")
+			for _, e := range p.events {
+				if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == "Deploy" {
+					a.ActivityId = "deploy"
+				}
+			}
+			for n := range p.events {
+				if decide(p.events[n]) {
+					p.result(n, set("callId", "deploy"))
+				}
+				if schedules("Deploy")(p.events[n]) {
+					p.grant(n, set("call", "deploy"))
+				}
+			}
+		}, 1},
 		"an allowed run of a guarded workflow": {"guarded-entry", func(p *tape) {
 			p.insert(5, version("assent/Twice", "1"), marker(protocol.ActivityDecide,
 				`{"callId":"assent-1","tool":"Twice","runId":"b8c52d73-7402-4efb-a2c0-a9d4ce42690d","decision":{"verdict":"allow","decidedBy":"default","input":null,"policyDigest":"p"},`+
