@@ -338,6 +338,9 @@ func TestWhatIsAllowedIsNotFound(t *testing.T) {
 		"a revocation after it was scheduled": {"asked-and-allowed", func(p *tape) {
 			p.insert(p.at(0, run)+1, signal(`{"key":"`+runKey+`","decision":"revoke"}`))
 		}, 1},
+		"a revocation that a rival had beaten": {"asked-and-allowed", func(p *tape) {
+			p.insert(p.at(0, admit), signal(`{"key":"`+runKey+`","decision":"revoke"}`))
+		}, 2},
 		"a revocation of another key": {"asked-and-allowed", func(p *tape) {
 			p.insert(p.at(0, run), signal(`{"key":"run-11111111","decision":"revoke"}`))
 		}, 1},
