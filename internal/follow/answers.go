@@ -71,12 +71,15 @@ func (r *Reader) signal(a *historypb.WorkflowExecutionSignaledEventAttributes) {
 	many := len(a.GetInput().GetPayloads()) > 1
 	if err != nil {
 		said := Answered{Via: viaSignal, Ignored: reason(err)}
-		if many {
-			said.Ignored += "; " + onlyFirst
-		}
 		var bad *approval.DecodeError
 		if errors.As(err, &bad) {
-			said.Key = bad.Key
+			said.Key, said.By = bad.Key, bad.By
+			if how := r.ledger.Ended(bad.Key); how != "" {
+				said.Ignored += ", it was " + string(how) + " before"
+			}
+		}
+		if many {
+			said.Ignored += "; " + onlyFirst
 		}
 		r.answered(said)
 	} else if many {
