@@ -72,7 +72,9 @@ func TestExample(t *testing.T) {
 
 	var stdout, stderr bytes.Buffer
 	code := make(chan int, 1)
-	go func() { code <- run(ctx, []string{"--address", address, "--id", id, "--key", file}, nil, &stdout, &stderr) }()
+	go func() {
+		code <- run(ctx, []string{"--address", address, "--id", id, "--key", file}, nil, &stdout, &stderr)
+	}()
 	var asked protocol.Approvals
 	require.Eventually(t, func() bool {
 		asked = protocol.Approvals{}
