@@ -71,8 +71,38 @@ func Digest(q Approval, r Resolution) ([]byte, error) {
 	return sum[:], nil
 }
 
-// Sign returns the answer r to the question q as keyID's, signed.
+// UnsealedError reports a question whose arguments are not those that it seals, as far as it shows them: one that says
+// another thing than it binds, or whose arguments are too large to be in it.
+type UnsealedError struct{ Key, Shown, Sealed string }
+
+func (e *UnsealedError) Error() string {
+	return fmt.Sprintf("approval %q: the arguments that it shows have the digest %s, and it is sealed for %s", e.Key, e.Shown, e.Sealed)
+}
+
+// Sealed checks that the arguments which the question shows are those that an answer is for; if not, the error is an
+// *UnsealedError.
+func (a Approval) Sealed() error {
+	shown := "none"
+	if c, err := canonjson.Canonical(a.Input); err == nil {
+		shown = canonjson.SHA256(c)
+	}
+	if shown != a.Seal.InputDigest {
+		return &UnsealedError{Key: a.Key, Shown: shown, Sealed: a.Seal.InputDigest}
+	}
+	return nil
+}
+
+// Sign returns the answer r to the question q as keyID's, signed. It refuses a question that is not Sealed: whoever signs
+// trusts what is shown.
 func Sign(q Approval, r Resolution, keyID string, key ed25519.PrivateKey) (Resolution, error) {
+	if err := q.Sealed(); err != nil {
+		return r, err
+	}
+	return SignUnseen(q, r, keyID, key)
+}
+
+// SignUnseen is Sign for a question whose arguments were read elsewhere.
+func SignUnseen(q Approval, r Resolution, keyID string, key ed25519.PrivateKey) (Resolution, error) {
 	r.Key, r.By = q.Key, keyID
 	digest, err := Digest(q, r)
 	if err != nil {

@@ -19,8 +19,8 @@ var (
 	keys  = map[string]ed25519.PublicKey{
 		"alice": alice.Public().(ed25519.PublicKey), "bob": bob.Public().(ed25519.PublicKey), "short": {1},
 	}
-	question = approval.Approval{Key: "pay-3f9a1c07", Tool: "pay", CallID: "t1.1",
-		Seal: approval.Seal{RunID: "run", ContentKey: "content", InputDigest: "input", ContractHash: "contract", PolicyDigest: "policy"}}
+	question = approval.Approval{Key: "pay-3f9a1c07", Tool: "pay", CallID: "t1.1", Input: json.RawMessage(`{"amount": 5}`),
+		Seal: approval.Seal{RunID: "run", ContentKey: "content", InputDigest: "7e84cbf0f7a7c92c037058665d66152f8eb8580ab2534e52c877bccceb9cc7bf", ContractHash: "contract", PolicyDigest: "policy"}}
 )
 
 func signed(t *testing.T, r approval.Resolution) approval.Resolution {
@@ -38,7 +38,7 @@ func TestStatementIsAsPublished(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"always":true,"callId":"t1.1","decision":"allow","expiresAt":"2026-12-01T08:30:00Z",`+
 		`"input":"d3626ac30a87e6f7a6428233b3c68299976865fa5508e4267c5415c76af7a772","key":"pay-3f9a1c07","kind":"assent.answer/1","reason":"read it",`+
-		`"seal":{"contentKey":"content","contractHash":"contract","inputDigest":"input","policyDigest":"policy","runId":"run"},"tool":"pay"}`, string(s))
+		`"seal":{"contentKey":"content","contractHash":"contract","inputDigest":"7e84cbf0f7a7c92c037058665d66152f8eb8580ab2534e52c877bccceb9cc7bf","policyDigest":"policy","runId":"run"},"tool":"pay"}`, string(s))
 
 	digest, err := approval.Digest(question, r)
 	require.NoError(t, err)
@@ -101,6 +101,16 @@ func TestSignatureRefused(t *testing.T) {
 	}
 	_, err := approval.Sign(question, approval.Resolution{Input: json.RawMessage(`{"a":1,"a":2}`)}, "alice", alice)
 	require.ErrorContains(t, err, `statement about "pay-3f9a1c07"`)
+	other := question
+	other.Input = json.RawMessage(`{"amount":50}`)
+	_, err = approval.Sign(other, approval.Resolution{}, "alice", alice)
+	require.ErrorAs(t, err, new(*approval.UnsealedError))
+	require.EqualError(t, err, `approval "pay-3f9a1c07": the arguments that it shows have the digest `+
+		"0b8895843d28a813c0a0552270feec179fa3d49d5ffca9ed450c81983c60da61, and it is sealed for 7e84cbf0f7a7c92c037058665d66152f8eb8580ab2534e52c877bccceb9cc7bf")
+	other.Input = json.RawMessage(`{"$blob":`)
+	require.ErrorContains(t, other.Sealed(), "the digest none,")
+	_, err = approval.SignUnseen(other, approval.Resolution{}, "alice", alice)
+	require.NoError(t, err)
 	bad := question
 	bad.Tool = "\xff"
 	_, err = approval.Digest(bad, allow)

@@ -150,7 +150,7 @@ func readable(q approval.Approval) error {
 		return errors.New("its arguments are not known without a worker")
 	case q.Input[0] != '{':
 		return errors.New("its arguments are not listed while so many questions wait")
-	case json.Unmarshal(q.Input, &members) == nil && len(members) == 1 && members["$blob"] != nil && !intact(q):
+	case json.Unmarshal(q.Input, &members) == nil && len(members) == 1 && members["$blob"] != nil && q.Sealed() != nil:
 		return errors.New("its arguments are too large for history and stand in the worker's blob store")
 	}
 	return nil

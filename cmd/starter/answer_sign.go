@@ -4,13 +4,13 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/internal/exit"
 )
 
@@ -104,7 +104,7 @@ func (s signer) sign(q approval.Approval, from source, r approval.Resolution) (a
 	if err := seen(q); err != nil && !s.unseen {
 		return r, err
 	}
-	signed, err := approval.Sign(q, r, s.name, s.key)
+	signed, err := approval.SignUnseen(q, r, s.name, s.key)
 	if err != nil {
 		return r, exit.Failf("", "%s cannot be signed: %w", q.Key, err)
 	}
@@ -116,19 +116,10 @@ func seen(q approval.Approval) error {
 	if err := readable(q); err != nil {
 		return exit.Failf("read them elsewhere, and sign with --unseen", "%s is not signed: %w", q.Key, err)
 	}
-	if !intact(q) {
-		shown := "no JSON"
-		if c, err := canonjson.Canonical(q.Input); err == nil {
-			shown = canonjson.SHA256(c)
-		}
+	var unsealed *approval.UnsealedError
+	if errors.As(q.Sealed(), &unsealed) {
 		return exit.Failf("do not answer it before you know why", "%s is not signed: the arguments that are shown have the digest %s, and the question speaks of %s",
-			q.Key, shown, q.Seal.InputDigest)
+			q.Key, unsealed.Shown, unsealed.Sealed)
 	}
 	return nil
-}
-
-// intact reports whether the arguments of a question are those that its digest is of.
-func intact(q approval.Approval) bool {
-	c, err := canonjson.Canonical(q.Input)
-	return err == nil && canonjson.SHA256(c) == q.Seal.InputDigest
 }

@@ -83,7 +83,7 @@ func TestApprovalsPage(t *testing.T) {
 	}
 	var q approval.Approval
 	require.NoError(t, json.Unmarshal([]byte(block("question")), &q))
-	require.True(t, intact(q), "the digest is that of the arguments")
+	require.NoError(t, q.Sealed(), "the digest is that of the arguments")
 	r, err := approval.Parse([]byte(block("answer")))
 	require.NoError(t, err)
 	statement, err := approval.Statement(q, r)

@@ -207,7 +207,7 @@ func (v *view) pending() []approval.Approval {
 
 // whole returns a question with its arguments, which a long list leaves out and history has.
 func (f *finder) whole(ctx context.Context, run asking, q approval.Approval) approval.Approval {
-	if intact(q) || run.source != fromQuery {
+	if q.Sealed() == nil || run.source != fromQuery {
 		return q
 	}
 	v, err := load(ctx, f.server, run.id)
