@@ -14,9 +14,6 @@ import (
 	"github.com/assent-dev/assent/protocol"
 )
 
-// viaApprover is how answers of the engine's own approvers come. The workflow says so, and nobody from outside can.
-const viaApprover = "approver"
-
 // answerable refuses policies whose questions nobody could ever allow.
 func (e *Engine) answerable(profile string, layers ...permission.Layer) error {
 	check := func(p *permission.ApprovalPolicy) error {
@@ -65,7 +62,10 @@ type authority struct {
 
 // authorize says who gives the answer r, and why it is none (*approval.SignatureError), or an allow that does not count
 // (*approval.UnentitledError).
-func (e *Engine) authorize(q approval.Approval, r approval.Resolution, via string) (authority, error) {
+//
+// An approver of the engine's own proves its name no more than others: whoever may complete activities of the namespace can
+// write what it returns.
+func (e *Engine) authorize(q approval.Approval, r approval.Resolution) (authority, error) {
 	name, signed, err := e.cfg.Approvers.Principal(q, r)
 	a := authority{name: cut(name, 200), signed: signed}
 	if err != nil {
@@ -75,7 +75,7 @@ func (e *Engine) authorize(q approval.Approval, r approval.Resolution, via strin
 	if r.Decision != approval.Allow {
 		return a, nil
 	}
-	return a, e.cfg.Approvers.Entitled(q, name, signed || via == viaApprover)
+	return a, e.cfg.Approvers.Entitled(q, name, signed)
 }
 
 // CheckAnswer says why an answer that comes as an update would not take effect, so that its sender can be told. It looks
@@ -87,7 +87,7 @@ func (e *Engine) CheckAnswer(q approval.Approval, r approval.Resolution) error {
 	if len(r.Input) > 0 && r.Decision == approval.Allow && q.Needs() > 1 {
 		return errors.New(noEdits)
 	}
-	_, err := e.authorize(q, r, "update")
+	_, err := e.authorize(q, r)
 	return err
 }
 

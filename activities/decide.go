@@ -44,6 +44,7 @@ func AssentDecideSlow(ctx context.Context, req protocol.DecideRequest) (protocol
 
 func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bool) (protocol.DecideResponse, error) {
 	resp := protocol.DecideResponse{CallID: req.CallID, Tool: req.Tool.Name, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID}
+	req.Subject.Vetted = ofRun(req.Subject.Vetted, resp.RunID)
 	if req.Unencoded != "" {
 		resp.Decision = failedDecision(errors.New(req.Unencoded))
 		return resp, nil
@@ -121,6 +122,11 @@ func (e *Engine) subjectTool(ctx context.Context, f protocol.ToolFacts) (info to
 	own := def.Info()
 	info.Description, info.Parameters, info.Version, info.Executor = own.Description, own.Parameters, own.Version, own.Executor
 	return info, def.Validate, ""
+}
+
+// ofRun leaves out lines that were added in another run: an answer that was given before a reset opens nothing after it.
+func ofRun(lines []protocol.VettedLine, run string) []protocol.VettedLine {
+	return slices.DeleteFunc(slices.Clone(lines), func(v protocol.VettedLine) bool { return v.RunID != run })
 }
 
 func failedDecision(err error) permission.Decision {
@@ -226,7 +232,8 @@ func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest, slow bool
 	q, r := req.Question, req.Resolution
 	resp := protocol.AdmitResponse{Key: q.Key, RunID: activity.GetInfo(ctx).WorkflowExecution.RunID,
 		Reason: cut(r.Reason, 2000), How: approval.Denied, Attributes: e.attributesNow(ctx)}
-	who, bad := e.authorize(q, r, req.Via)
+	req.Decide.Subject.Vetted = ofRun(req.Decide.Subject.Vetted, resp.RunID)
+	who, bad := e.authorize(q, r)
 	resp.By, resp.Signed = who.name, who.signed
 	unentitled := new(approval.UnentitledError)
 	until := r.ExpiresAt
@@ -300,8 +307,12 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 	}
 	// Arguments that were sent back as they were are no edit.
 	edited = edited && sum != q.Seal.InputDigest
-	if !edited && sum != q.Seal.InputDigest {
+	switch {
+	case !edited && sum != q.Seal.InputDigest:
 		resp.DecidedBy, resp.Reason = permission.ByDefault, "the arguments are not those that were asked about"
+		return resp, nil
+	case edited && req.Decide.Tool.ActivityType != "":
+		resp.DecidedBy, resp.Reason = permission.ByInvalid, "the arguments of a guarded call cannot be changed"
 		return resp, nil
 	}
 	d := e.judge(ctx, chain, req.Decide, info, input, validate)
@@ -328,10 +339,17 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 	return e.keepEdit(ctx, resp, input, edited)
 }
 
+// mostVetted bounds the lines of a run in bytes: they go with every decision, and those with slow hooks are in history.
+const mostVetted = 32 << 10
+
 // propose adds the vetted line that keeps the same command from being asked about again, if one can.
 func (e *Engine) propose(ctx context.Context, req protocol.AdmitRequest, resp *protocol.AdmitResponse, info tool.Info, input json.RawMessage) {
-	if req.Question.Needs() > 1 {
+	switch {
+	case req.Question.Needs() > 1:
 		resp.NotVetted = "several people have to allow such a call each time"
+		return
+	case req.Resolution.ExpiresAt != nil:
+		resp.NotVetted = "the answer is good until a moment, and a line is not"
 		return
 	}
 	line, err := permission.ProposeVetted(info.Name, input)
@@ -340,7 +358,11 @@ func (e *Engine) propose(ctx context.Context, req protocol.AdmitRequest, resp *p
 		return
 	}
 	subject := req.Decide.Subject
-	subject.Vetted = append(slices.Clone(subject.Vetted), line)
+	subject.Vetted = append(slices.Clone(subject.Vetted), protocol.VettedLine{RunID: resp.RunID, Line: line})
+	if size(subject.Vetted) > mostVetted {
+		resp.NotVetted = "the lines of this run are too long together"
+		return
+	}
 	chain, err := e.chain(subject)
 	if err != nil {
 		resp.NotVetted = cut(err.Error(), 500)
@@ -363,7 +385,11 @@ func (e *Engine) asked(ctx context.Context, req protocol.AdmitRequest) (json.Raw
 	if req.Final != nil {
 		return e.load(ctx, nil, req.Final)
 	}
-	return req.Question.Input, nil
+	// Left empty, it comes through JSON as null, which no call's arguments are.
+	if in := req.Question.Input; len(in) > 0 && string(in) != "null" {
+		return req.Question.Input, nil
+	}
+	return req.Decide.Input, nil
 }
 
 // mostEdit bounds an edit that stays in history: answers to every call of a turn may be admitted in one task.

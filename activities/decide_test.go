@@ -89,6 +89,23 @@ func TestDecideFailsClosed(t *testing.T) {
 	require.Error(t, err)
 }
 
+// A line that was added before a reset does not hold after it.
+func TestLinesOfAnotherRun(t *testing.T) {
+	sh := tool.MustNew("sh", "Runs a command.", func(context.Context, *tool.Context, struct {
+		Command string `json:"command"`
+	}) (string, error) {
+		return "", nil
+	}, tool.Execute)
+	b := newBench(t, activities.Config{Permissions: standard}, withTool(sh))
+	for run, want := range map[string]permission.Verdict{runID: permission.Allow, "the run before": permission.Ask} {
+		req := b.request("sh", `{"command":"ls -l"}`)
+		req.Subject.Vetted = []protocol.VettedLine{{RunID: run, Line: permission.Vetted{Tool: permission.One("sh"), Argv: permission.One("ls -l")}}}
+		d, err := b.decide(req)
+		require.NoError(t, err)
+		require.Equal(t, want, d.Decision.Verdict, run)
+	}
+}
+
 // What the marker keeps is bounded, whatever a command, a hook or a schema makes of a call.
 func TestDecisionsFitIntoTheirMarker(t *testing.T) {
 	rules := permission.Layer{Preset: permission.Standard,

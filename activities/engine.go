@@ -161,8 +161,10 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	if s.Tighten != nil {
 		spec.AgentDeny, spec.AgentAsk = s.Tighten.Deny, s.Tighten.Ask
 	}
-	spec.RunVetted = s.Vetted
-	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten, "vetted": s.Vetted})
+	for _, v := range s.Vetted {
+		spec.RunVetted = append(spec.RunVetted, v.Line)
+	}
+	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten, "vetted": spec.RunVetted})
 	if err != nil {
 		return nil, fault.Configf("permissions", "cannot be read: %v", err)
 	}

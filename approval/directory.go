@@ -45,8 +45,11 @@ type UnentitledError struct{ Why string }
 
 func (e *UnentitledError) Error() string { return "the allow does not count: " + e.Why }
 
-// Principal says who gives the answer r to the question q. A name that is not signed is self-asserted, unless the
-// engine vouches for it, as it does for its own approvers. The error is a *SignatureError.
+// mostName bounds the name of a principal in bytes: what is recorded of a longer one is no longer distinct.
+const mostName = 200
+
+// Principal says who gives the answer r to the question q. A name that is not signed is self-asserted. The error is a
+// *SignatureError.
 func (d Directory) Principal(q Approval, r Resolution) (name string, signed bool, err error) {
 	if r.Signature == nil {
 		return strings.TrimSpace(r.By), false, nil
@@ -55,13 +58,13 @@ func (d Directory) Principal(q Approval, r Resolution) (name string, signed bool
 	return name, err == nil, err
 }
 
-// Entitled says why an allow of a principal does not count, as an *UnentitledError; nil if it does. proved says that
-// the name is signed or that the engine vouches for it.
+// Entitled says why an allow of a principal does not count, as an *UnentitledError; nil if it does. signed says that
+// a signature proves the name.
 //
 // Only an allow needs this: whoever can send an answer can also cancel the run, so a deny is taken from anybody.
-func (d Directory) Entitled(q Approval, name string, proved bool) error {
+func (d Directory) Entitled(q Approval, name string, signed bool) error {
 	no := func(format string, args ...any) error { return &UnentitledError{Why: fmt.Sprintf(format, args...)} }
-	if _, signs := d.Keys[name]; signs && !proved {
+	if _, signs := d.Keys[name]; signs && !signed {
 		return no("%s signs answers, and this one is not signed", quote(name))
 	}
 	a := q.Approvers
@@ -70,7 +73,9 @@ func (d Directory) Entitled(q Approval, name string, proved bool) error {
 		return nil
 	case name == "":
 		return no("it does not say who gives it (by)")
-	case name == q.RequestedBy:
+	case len(name) > mostName:
+		return no("the name of who gives it has more than %d bytes", mostName)
+	case name == strings.TrimSpace(q.RequestedBy):
 		return no("%s asked for the run", quote(name))
 	case slices.ContainsFunc(q.Votes, func(v Vote) bool { return v.By == name }):
 		return no("%s has allowed it before", quote(name))

@@ -3,6 +3,7 @@ package approval
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/assent-dev/assent/tool"
 )
@@ -191,6 +192,15 @@ func (l *Ledger) Revoke(key string, r Revocation) bool {
 		c.Revoked = &r
 	}
 	return true
+}
+
+// RevokedAt says when an allow was taken back, where Revoke could not: a signal has no time before its workflow task has.
+func (l *Ledger) RevokedAt(key string, at time.Time) {
+	if c := l.lastClosed(key); c != nil && c.Revoked != nil {
+		r := *c.Revoked // a list that was handed out stays as it was
+		r.At = at
+		c.Revoked = &r
+	}
 }
 
 // End notes that the call of an allowed question has ended.

@@ -52,13 +52,20 @@ type Subject struct {
 	// Profile names the agent type; empty means that only the engine's layer applies.
 	Profile string   `json:"profile,omitempty"`
 	Tighten *Tighten `json:"tighten,omitempty"`
-	// Vetted are the lines that people have added for this run by answering `always`.
-	Vetted    []permission.Vetted `json:"vetted,omitempty"`
-	Isolation string              `json:"isolation,omitempty"`
-	Dir       string              `json:"dir,omitempty"`
-	Agent     tool.Agent          `json:"agent"`
+	// Vetted are the lines that people have added by answering `always`.
+	Vetted    []VettedLine `json:"vetted,omitempty"`
+	Isolation string       `json:"isolation,omitempty"`
+	Dir       string       `json:"dir,omitempty"`
+	Agent     tool.Agent   `json:"agent"`
 	// RequestedBy is as in AgentInput.
 	RequestedBy string `json:"requestedBy,omitempty"`
+}
+
+// VettedLine is a line that an answer has added, and the run that admitted the answer: in another one, after a reset, the
+// line does not hold.
+type VettedLine struct {
+	RunID string            `json:"runId"`
+	Line  permission.Vetted `json:"line"`
 }
 
 // ResolveRequest asks a worker for everything that is frozen for an agent's life.
@@ -208,6 +215,7 @@ type DecideResponse struct {
 
 // AdmitRequest asks whether an answer takes effect.
 type AdmitRequest struct {
+	// Question leaves Input empty where it is that of Decide: both together may be too large for a payload.
 	Question   approval.Approval   `json:"question"`
 	Resolution approval.Resolution `json:"resolution"`
 	// Via is how the answer came, as in approval.Vote.
@@ -261,6 +269,7 @@ const (
 
 // ApproverRequest puts a question to the approver that is registered on a worker.
 type ApproverRequest struct {
+	// Question leaves Input empty: it is that of Call.
 	Question approval.Approval `json:"question"`
 	Occasion Occasion          `json:"occasion"`
 	Call     tool.Call         `json:"call"`

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d prot
 	}
 	q.RequestedBy = req.Subject.RequestedBy
 	q = g.ledger.Open(q)
-	g.mail[q.Key] = &mailbox{}
+	g.mail[q.Key] = newMailbox(ctx, q)
 	return q
 }
 
@@ -125,6 +126,9 @@ func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.Dec
 	defer g.place(ctx)()
 	var resp protocol.AdmitResponse
 	ask := protocol.AdmitRequest{Question: q, Resolution: a.resolution, Via: a.via, Decide: req, Final: final}
+	if !d.Decision.Modified {
+		ask.Question.Input = nil
+	}
 	err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Admit, ask), &resp)
 	if err == nil && resp.Slow {
 		resp = protocol.AdmitResponse{}
@@ -145,7 +149,7 @@ func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.Dec
 func (g *gate) granted(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse,
 	resp protocol.AdmitResponse, c approval.Closed) *permit {
 	standing := g.stand(q.Key)
-	g.vet(ctx, q.Key, resp)
+	g.vet(ctx, standing, resp)
 	g.closed(ctx, q, c)
 	d.RunID, d.Decision.PolicyDigest, d.InputDigest = resp.RunID, resp.PolicyDigest, resp.InputDigest
 	p := g.permit(ctx, req, d)
@@ -162,17 +166,28 @@ func (g *gate) granted(ctx workflow.Context, q approval.Approval, req protocol.D
 const mostVetted = 100
 
 // vet takes the line that an answer adds, or says why there is none.
-func (g *gate) vet(ctx workflow.Context, key string, resp protocol.AdmitResponse) {
+func (g *gate) vet(ctx workflow.Context, s *standing, resp protocol.AdmitResponse) {
 	why := resp.NotVetted
 	switch {
 	case resp.Vetted != nil && len(g.vetted) < mostVetted:
-		// Requests that are on their way keep the list they have.
-		g.vetted = append(slices.Clone(g.vetted), *resp.Vetted)
+		s.line = resp.Vetted
+		g.vetted = append(slices.Clone(g.vetted), protocol.VettedLine{RunID: resp.RunID, Line: *resp.Vetted})
 	case resp.Vetted != nil:
 		why = fmt.Sprintf("%d lines hold for this run already", mostVetted)
 	}
 	if why != "" {
-		g.note(ctx, approval.Ignored{Key: key, By: resp.By, Via: viaWorkflow, Why: "always adds no line: " + why + "; the answer is for this call alone"})
+		g.note(ctx, approval.Ignored{Key: s.key, By: resp.By, Via: viaWorkflow, Why: "always adds no line: " + why + "; the answer is for this call alone"})
+	}
+}
+
+// unvet takes back the line of an allow that is taken back.
+func (g *gate) unvet(s *standing) {
+	if s.line == nil {
+		return
+	}
+	same := func(v protocol.VettedLine) bool { return reflect.DeepEqual(v.Line, *s.line) }
+	if i := slices.IndexFunc(g.vetted, same); i >= 0 {
+		g.vetted = slices.Delete(slices.Clone(g.vetted), i, i+1)
 	}
 }
 
@@ -183,7 +198,14 @@ func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Clos
 	if box := g.mail[q.Key]; box != nil {
 		// The first close wins; whoever came after it is told so.
 		delete(g.mail, q.Key)
+		box.stop()
 		for _, a := range box.answers {
+			if s := g.standing[q.Key]; s != nil && s.cause.revoked == nil && a.resolution.Decision == approval.Revoke {
+				// It came while the allow was being admitted, and holds from then on.
+				g.withdraw(s, a.resolution, a.via)
+				g.withdrawn(ctx, s)
+				continue
+			}
 			g.note(ctx, approval.Ignored{Key: q.Key, By: a.by(), Via: a.via, Why: (&approval.StateError{Key: q.Key, How: c.How}).Error()})
 		}
 	}

@@ -109,7 +109,7 @@ func (g *gate) mayStart(ctx workflow.Context, p *permit) ([]any, *tool.Result) {
 	case p.inputRef != nil:
 		return refuse(tooLong(p.facts))
 	case p.expires != 0 && workflow.Now(ctx).Unix() > p.expires:
-		return refuse(tool.Deny(tool.ByExpiry, "", "the approval had expired before the call could start"))
+		return refuse(expired())
 	case !sameRun(ctx, p):
 		r := tool.Fail(tool.EffectUnknown, "the run was reset after this call was decided; it may have had its effect before, check before trying again")
 		r.Failure.Started = true

@@ -12,7 +12,6 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/fault"
-	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -76,8 +75,8 @@ type gate struct {
 	mail map[string]*mailbox
 	// standing are the allowed calls that have not ended, by key.
 	standing map[string]*standing
-	// vetted are the lines that people have added for this run.
-	vetted []permission.Vetted
+	// vetted are the lines that people have added for this run. Requests that are on their way keep the list they have.
+	vetted []protocol.VettedLine
 	board  board
 	// places bounds the local activities that run at once, other than those of one turn.
 	places workflow.Semaphore
@@ -208,9 +207,10 @@ func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) (di
 			return refuse("nobody waits for it")
 		}
 		return refuse(err.Error())
-	case box.late != nil && box.late():
+	case box.late() && !(r.Decision == approval.Revoke && g.ledger.Answered(r.Key)):
+		// An allow of before that is still being admitted is revoked.
 		return refuse("approval " + quoted(r.Key) + ": its deadline has passed")
-	case len(box.answers) >= mostAnswers:
+	case len(box.answers) >= mostAnswers && (box.revoked || r.Decision != approval.Revoke):
 		return refuse("too many answers to this question came at once")
 	}
 	// The first one takes the question from the list of those that can be answered.
@@ -275,10 +275,10 @@ func (g *gate) checkUpdate(r approval.Resolution) error {
 		return g.checkRevoke(r.Key)
 	case !open:
 		return notPending(g.ledger.Check(r.Key).Error())
-	case g.ledger.Answered(r.Key) && q.Needs() == 1:
+	case g.ledger.Answered(r.Key) && q.Needs() == 1 && r.Decision != approval.Revoke:
 		return notPending(g.ledger.Check(r.Key).Error() + "; the answer is being looked at")
 	}
-	if box := g.mail[r.Key]; box != nil && box.late != nil && box.late() {
+	if box := g.mail[r.Key]; box != nil && box.late() && r.Decision != approval.Revoke {
 		return notPending("approval " + quoted(r.Key) + ": its deadline has passed")
 	}
 	if g.cfg.CheckAnswer == nil {
@@ -308,7 +308,17 @@ func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
 // finish closes what is still open when a run ends and shows its last status.
 func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatus) {
 	for _, key := range g.ledger.Asked() {
+		if box := g.mail[key]; box != nil {
+			delete(g.mail, key)
+			for _, a := range box.answers {
+				g.note(ctx, approval.Ignored{Key: key, By: a.by(), Via: a.via, Why: why})
+			}
+		}
 		g.ledger.Close(approval.Closed{Key: key, How: approval.Abandoned, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow})
+	}
+	for _, key := range g.ledger.Standing() {
+		// The server ends what still runs.
+		g.ledger.End(key, "")
 	}
 	g.board.end(ctx, g.ledger, status)
 }

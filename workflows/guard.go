@@ -135,11 +135,6 @@ func (g *gate) later(ctx workflow.Context, req protocol.DecideRequest,
 			return
 		}
 		ctx, done := g.revocable(ctx, p)
-		if revocation(ctx) != nil {
-			settable.SetError(g.denied(revoked(ctx, notStarted())))
-			done(tool.Denied)
-			return
-		}
 		f, err := run(ctx, p)
 		if err != nil {
 			settable.SetError(err)
@@ -188,18 +183,30 @@ func chained(s workflow.Settable, f workflow.Future) (ok bool) {
 // permitted takes one call through decision, question and answer. Its error is an assent.Denied with the result.
 func (g *gate) permitted(ctx workflow.Context, req protocol.DecideRequest) (*permit, error) {
 	p, refused := g.pass(ctx, req)
-	if refused == nil && p.modified {
-		r := tool.Fail(tool.Denied, "arguments of a guarded call cannot be changed")
-		refused = &r
+	if refused == nil {
+		if refused = g.lapsed(ctx, p); refused != nil && p.standing != nil {
+			g.end(ctx, p.standing.key, refused.Code)
+		}
 	}
 	if refused != nil {
-		if p != nil {
-			g.begun(ctx, p)
-		}
 		return nil, g.denied(*refused)
 	}
 	p.place.ActivityID = req.CallID
 	return p, nil
+}
+
+// lapsed refuses a permitted call that may not start any more. Nobody else looks at what takes no grant with it.
+func (g *gate) lapsed(ctx workflow.Context, p *permit) *tool.Result {
+	refuse := func(r tool.Result) *tool.Result { return &r }
+	switch s := p.standing; {
+	case p.modified:
+		return refuse(tool.Fail(tool.Denied, "arguments of a guarded call cannot be changed"))
+	case s != nil && s.cause.revoked != nil:
+		return refuse(takenBack(s.cause.revoked))
+	case p.expires != 0 && workflow.Now(ctx).Unix() > p.expires:
+		return refuse(expired())
+	}
+	return nil
 }
 
 // denied is the error that a refused call gives to its workflow.

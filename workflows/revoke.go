@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
@@ -15,6 +16,8 @@ import (
 type standing struct {
 	key   string
 	cause *cause
+	// line is set when the answer added one: it is taken back with the allow.
+	line *permission.Vetted
 	// stop cancels the call; nil until it has a context of its own.
 	stop func()
 	// dispatched says that the call is on its way to a worker.
@@ -79,23 +82,31 @@ func (g *gate) revoke(ctx workflow.Context, r approval.Resolution, via string) (
 		g.ignore(ctx, approval.Ignored{Key: r.Key, By: short(r.By, mostBy), Via: via, Why: why})
 		return false
 	}
-	rev := &approval.Revocation{By: short(r.By, mostBy), Reason: short(r.Reason, mostReason), Via: via, Dispatched: s.dispatched}
-	s.cause.revoked = rev
-	act := func(ctx workflow.Context) {
-		rev.At = workflow.Now(ctx)
-		g.ledger.Revoke(s.key, *rev)
-		if s.stop != nil {
-			s.stop()
-		}
-		g.board.details(ctx, g.ledger)
-	}
+	g.withdraw(s, r, via)
 	if via == viaSignal {
 		// Outside of a coroutine the clock stands.
-		g.spawn(ctx, "assent revoke", act)
+		g.spawn(ctx, "assent revoke", func(ctx workflow.Context) { g.withdrawn(ctx, s) })
 	} else {
-		act(ctx)
+		g.withdrawn(ctx, s)
 	}
 	return s.dispatched
+}
+
+// withdraw makes a revocation hold.
+func (g *gate) withdraw(s *standing, r approval.Resolution, via string) {
+	s.cause.revoked = &approval.Revocation{By: short(r.By, mostBy), Reason: short(r.Reason, mostReason), Via: via, Dispatched: s.dispatched}
+	g.ledger.Revoke(s.key, *s.cause.revoked)
+	g.unvet(s)
+}
+
+// withdrawn stops the call of an allow that was taken back.
+func (g *gate) withdrawn(ctx workflow.Context, s *standing) {
+	s.cause.revoked.At = workflow.Now(ctx)
+	g.ledger.RevokedAt(s.key, s.cause.revoked.At)
+	if s.stop != nil {
+		s.stop()
+	}
+	g.board.details(ctx, g.ledger)
 }
 
 const (
@@ -124,19 +135,32 @@ func revoked(ctx workflow.Context, r tool.Result) tool.Result {
 	if rev == nil || r.Failure == nil {
 		return r
 	}
-	why := ""
-	if rev.Reason != "" {
-		why = ": " + rev.Reason
-	}
 	switch {
 	case r.Code == tool.Denied && r.Failure.Reason == tool.ByCancel:
-		return tool.Deny(tool.ByRevoke, rev.By, "the approval was revoked before the call started"+why)
+		return takenBack(rev)
 	case r.Code == tool.Aborted:
 		f := *r.Failure
-		f.Message, f.Reason, f.By = "the approval was revoked while the call ran"+why, tool.ByRevoke, rev.By
+		f.Message, f.Reason, f.By = "the approval was revoked while the call ran"+reasonFor(rev), tool.ByRevoke, rev.By
 		r.Failure = &f
 	}
 	return r
+}
+
+// takenBack is the result of a call whose allow was revoked before it was sent.
+func takenBack(rev *approval.Revocation) tool.Result {
+	return tool.Deny(tool.ByRevoke, rev.By, "the approval was revoked before the call started"+reasonFor(rev))
+}
+
+func reasonFor(rev *approval.Revocation) string {
+	if rev.Reason == "" {
+		return ""
+	}
+	return ": " + rev.Reason
+}
+
+// expired is the result of a call that was permitted until a moment that has passed.
+func expired() tool.Result {
+	return tool.Deny(tool.ByExpiry, "", "the approval had expired before the call could start")
 }
 
 // notStarted is the result of a call that was cancelled before it was sent.

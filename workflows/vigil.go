@@ -18,10 +18,33 @@ import (
 // is admitted: the first that counts closes the question, and the others are told so.
 type mailbox struct {
 	answers []answer
+	// revoked says that one of them is a revoke.
+	revoked bool
 	// wake is set while the call waits.
 	wake workflow.Settable
-	// late reports whether the deadline has passed in history, before whatever comes now.
-	late func() bool
+	// deadline rings when the question expires, whatever its call does; nil if it does not. life ends with the question.
+	deadline workflow.Future
+	life     workflow.Context
+	stop     func()
+}
+
+func newMailbox(ctx workflow.Context, q approval.Approval) *mailbox {
+	b := &mailbox{}
+	b.life, b.stop = workflow.WithCancel(ctx)
+	if q.Deadline != nil {
+		b.deadline = ring(b.life, q, *q.Deadline, atDeadline)
+	}
+	return b
+}
+
+// ring sets the timer of an occasion.
+func ring(ctx workflow.Context, q approval.Approval, at time.Time, what string) workflow.Future {
+	return workflow.NewTimerWithOptions(ctx, at.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: label(q.Key) + " · " + what})
+}
+
+// late reports whether the deadline has passed in history, before whatever comes now.
+func (b *mailbox) late() bool {
+	return b.deadline != nil && b.deadline.IsReady() && b.life.Err() == nil
 }
 
 const (
@@ -35,6 +58,7 @@ const withCancellation = "the answer came with the cancellation"
 
 func (b *mailbox) post(a answer) {
 	b.answers = append(b.answers, a)
+	b.revoked = b.revoked || a.resolution.Decision == approval.Revoke
 	if b.wake != nil {
 		b.wake.Set(nil, nil)
 		b.wake = nil
@@ -85,7 +109,6 @@ func (g *gate) vigil(ctx workflow.Context, q approval.Approval, req protocol.Dec
 	if d.Approval != nil {
 		v.policy = *d.Approval
 	}
-	v.box.late = func() bool { return v.timer != nil && v.occasion == atDeadline && v.timer.IsReady() }
 	if d.Approver {
 		input, ref := finalInput(req, d)
 		agent := req.Subject.Agent
@@ -116,13 +139,14 @@ func (v *vigil) next(ctx workflow.Context) (answer, approval.How) {
 		if a, ok := v.box.take(); ok {
 			return a, ""
 		}
-		if v.timer != nil && v.timer.IsReady() {
-			if v.rings(ctx) {
-				return answer{}, approval.Expired
-			}
-			continue
+		switch {
+		case v.box.late() && rang(v.box.deadline.Get(ctx, nil)):
+			return answer{}, approval.Expired
+		case v.timer != nil && v.timer.IsReady():
+			v.rings(ctx)
+		default:
+			v.wait(ctx)
 		}
-		v.wait(ctx)
 	}
 }
 
@@ -134,35 +158,33 @@ func (v *vigil) wait(ctx workflow.Context) {
 	sel := workflow.NewSelector(ctx)
 	sel.AddReceive(ctx.Done(), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
 	sel.AddFuture(mail, func(workflow.Future) {})
-	if v.timer != nil {
-		sel.AddFuture(v.timer, func(workflow.Future) {})
+	for _, timer := range []workflow.Future{v.timer, v.box.deadline} {
+		if timer != nil {
+			sel.AddFuture(timer, func(workflow.Future) {})
+		}
 	}
 	sel.Select(ctx)
 	v.box.wake = nil
 }
 
-// arm sets the timer for what comes next.
+// arm sets the timer for what comes before the deadline.
 func (v *vigil) arm(ctx workflow.Context) {
 	if v.timer != nil {
 		return
 	}
 	at, what := v.upcoming()
-	if what == "" {
+	if what == "" || v.q.Deadline != nil && !at.Before(*v.q.Deadline) {
 		return
 	}
-	v.occasion = what
-	v.timer = workflow.NewTimerWithOptions(v.life, at.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: label(v.q.Key) + " · " + what})
+	v.occasion, v.timer = what, ring(v.life, v.q, at, what)
 }
 
-// upcoming is the first of deadline, escalation and reminder; of those at the same moment, in this order.
+// upcoming is the first of escalation and reminder; of those at the same moment, in this order.
 func (v *vigil) upcoming() (at time.Time, what string) {
 	first := func(t time.Time, name string) {
 		if what == "" || t.Before(at) {
 			at, what = t, name
 		}
-	}
-	if v.q.Deadline != nil {
-		first(*v.q.Deadline, atDeadline)
 	}
 	if e := v.policy.Escalate; e != nil && v.q.Escalated == nil {
 		first(v.q.AskedAt.Add(e.After), atEscalation)
@@ -173,16 +195,13 @@ func (v *vigil) upcoming() (at time.Time, what string) {
 	return at, what
 }
 
-// rings acts on a timer and reports whether the question has expired.
-func (v *vigil) rings(ctx workflow.Context) (expired bool) {
+// rings acts on a timer.
+func (v *vigil) rings(ctx workflow.Context) {
 	what, rung := v.occasion, rang(v.timer.Get(ctx, nil))
 	v.timer, v.occasion = nil, ""
 	now := workflow.Now(ctx)
 	switch {
 	case !rung:
-		return false
-	case what == atDeadline:
-		return true
 	case what == atEscalation:
 		v.escalate(now)
 		v.tell(ctx, MetricEscalations, "assent: nobody has answered, more people are asked", "groups", v.q.EscalatedTo)
@@ -193,7 +212,6 @@ func (v *vigil) rings(ctx workflow.Context) (expired bool) {
 		v.tell(ctx, MetricReminders, "assent: a call still waits for an answer", "reminder", v.q.Reminded)
 		v.consult(protocol.OccasionReminded)
 	}
-	return false
 }
 
 func (v *vigil) escalate(now time.Time) {
@@ -266,6 +284,7 @@ func (v *vigil) consult(why protocol.Occasion) {
 	}
 	v.consulted = true
 	req := protocol.ApproverRequest{Question: v.q, Occasion: why, Call: *v.call, Risk: v.risk}
+	req.Question.Input = nil
 	key := v.q.Key
 	workflow.GoNamed(v.life, "assent approver "+key, func(ctx workflow.Context) {
 		resp, err := v.gate.approver(ctx, req)

@@ -47,7 +47,10 @@ type waiting struct {
 	policy permission.ApprovalPolicy
 	// answers are those that came and have no effect yet, in order. The first of them is being admitted.
 	answers []Answered
-	// armed is true while a timer runs; rung is the occasion of one that has fired, and that the workflow has not acted on.
+	// late says that the deadline has passed.
+	late bool
+	// armed is true while another timer runs; rung is the occasion of one that has fired, and that the workflow has not
+	// acted on.
 	armed bool
 	rung  string
 	// reminded is when the next reminder is counted from.
@@ -147,9 +150,9 @@ func (r *Reader) answer(via string, res approval.Resolution) {
 		return
 	case w == nil:
 		a.Ignored = (&approval.StateError{Key: res.Key, How: r.ledger.Ended(res.Key)}).Error()
-	case w.rung == atDeadline:
+	case w.late && (len(w.answers) == 0 || res.Decision != approval.Revoke):
 		a.Ignored = "its deadline has passed"
-	case len(w.answers) >= mostAnswers:
+	case len(w.answers) >= mostAnswers && (res.Decision != approval.Revoke || slices.ContainsFunc(w.answers, revokes)):
 		a.Ignored = "too many answers to this question came at once"
 	default:
 		// The first one takes the question from the list of those that can be answered.
@@ -288,9 +291,16 @@ func (r *Reader) close(c approval.Closed) {
 	r.tell(Event{Kind: ApprovalClosed, Closed: &c, Overruled: r.overruled})
 	r.overruled = nil
 	for _, a := range w.answers {
+		if c.How == approval.Allowed && revokes(a) && !r.revoked[c.Key] {
+			// It came while the allow was being admitted.
+			r.takeBack(a)
+			continue
+		}
 		r.ignored(c.Key, a, (&approval.StateError{Key: c.Key, How: c.How}).Error())
 	}
 }
+
+func revokes(a Answered) bool { return a.Decision == approval.Revoke }
 
 // drop closes a question that is given up, with the answers that wait for it.
 func (r *Reader) drop(key string, c approval.Closed) {
@@ -342,77 +352,6 @@ func (r *Reader) taskDone() {
 			r.rings(w)
 		}
 	}
-}
-
-// armed notes that a timer of a question runs, and fired that it has fired.
-func (r *Reader) armed(summary string) {
-	if w, _ := r.timed(summary); w != nil {
-		w.armed = true
-	}
-}
-
-func (r *Reader) fired(summary string) {
-	if summary == wallClock {
-		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: "the wall-clock limit was reached", Via: viaWorkflow}
-	}
-	if w, what := r.timed(summary); w != nil {
-		w.armed, w.rung = false, what
-	}
-}
-
-// timed is the open question that a timer belongs to, and the timer's occasion.
-func (r *Reader) timed(summary string) (w *waiting, occasion string) {
-	i := strings.LastIndex(summary, beforeOccasion)
-	if i < 0 {
-		return nil, ""
-	}
-	return r.open[summary[:i]], summary[i+len(beforeOccasion):]
-}
-
-// rings acts on a timer that has fired, and on what is due by then: that needs no timer, and leaves none in history.
-func (r *Reader) rings(w *waiting) {
-	for {
-		what := w.rung
-		if what == "" && !w.armed {
-			if at, next := w.upcoming(); next != "" && !at.After(r.clock) {
-				what = next
-			}
-		}
-		w.rung = ""
-		switch what {
-		case atDeadline:
-			r.close(approval.Closed{Key: w.Key, How: approval.Expired, Via: viaTimer})
-			return
-		case atEscalation:
-			r.escalate(w)
-			r.tell(Event{Kind: ApprovalEscalated, Progress: w.progress(nil)})
-		case atReminder:
-			w.Reminded++
-			w.reminded = r.clock
-			r.tell(Event{Kind: ApprovalReminder, Progress: w.progress(nil)})
-		default:
-			return
-		}
-	}
-}
-
-// upcoming is what a timer is set for next, in the order of the workflow.
-func (w *waiting) upcoming() (at time.Time, what string) {
-	first := func(t time.Time, name string) {
-		if what == "" || t.Before(at) {
-			at, what = t, name
-		}
-	}
-	if w.Deadline != nil {
-		first(*w.Deadline, atDeadline)
-	}
-	if e := w.policy.Escalate; e != nil && w.Escalated == nil {
-		first(w.AskedAt.Add(e.After), atEscalation)
-	}
-	if w.policy.Remind > 0 && w.Reminded < mostReminders {
-		first(w.reminded.Add(w.policy.Remind), atReminder)
-	}
-	return at, what
 }
 
 func (r *Reader) escalate(w *waiting) {

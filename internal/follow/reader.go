@@ -254,12 +254,14 @@ func (r *Reader) ended(e *historypb.HistoryEvent) {
 		end.Closed = "timed-out"
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
 		r.dropAll(approval.Closed{How: approval.Abandoned, Reason: "the workflow continued as new", Via: viaWorkflow})
+		r.abandoned()
 		r.tell(Event{Kind: Continued, Note: e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()})
 		return
 	default:
 		return
 	}
 	r.dropAll(approval.Closed{How: approval.Abandoned, Reason: "the run ended", Via: viaWorkflow})
+	r.abandoned()
 	r.tell(Event{Kind: AgentEnd, End: end})
 }
 

@@ -7,7 +7,7 @@ import (
 
 // revoke tells of an allow that is taken back, or why it cannot be.
 func (r *Reader) revoke(a Answered) {
-	g, standing := r.ledger.Grant(a.Key)
+	_, standing := r.ledger.Grant(a.Key)
 	switch {
 	case !standing:
 		a.Ignored = (&approval.StateError{Key: a.Key, How: r.ledger.Ended(a.Key)}).Error() + ", and its call has ended"
@@ -15,9 +15,14 @@ func (r *Reader) revoke(a Answered) {
 		a.Ignored = (&approval.StateError{Key: a.Key, How: approval.Revoked}).Error()
 	}
 	r.answered(a)
-	if a.Ignored != "" {
-		return
+	if a.Ignored == "" {
+		r.takeBack(a)
 	}
+}
+
+// takeBack takes back the allow of a call that has not ended.
+func (r *Reader) takeBack(a Answered) {
+	g, _ := r.ledger.Grant(a.Key)
 	r.revoked[a.Key] = true
 	rev := approval.Revocation{By: a.By, Reason: a.Reason, At: r.clock, Via: a.Via, Dispatched: g.Dispatched}
 	r.ledger.Revoke(a.Key, rev)
@@ -102,5 +107,12 @@ func (r *Reader) allEnded() {
 	r.callsEnded()
 	for _, g := range r.ledger.List().Granted {
 		r.ledger.End(g.Key, tool.OK)
+	}
+}
+
+// abandoned notes that the run has ended, and what was on its way with it.
+func (r *Reader) abandoned() {
+	for _, g := range r.ledger.List().Granted {
+		r.ledger.End(g.Key, "")
 	}
 }

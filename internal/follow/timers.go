@@ -1,0 +1,84 @@
+package follow
+
+import (
+	"strings"
+	"time"
+
+	"github.com/assent-dev/assent/approval"
+)
+
+// armed notes that a timer of a question runs, and fired that it has fired.
+func (r *Reader) armed(summary string) {
+	if w, what := r.timed(summary); w != nil && what != atDeadline {
+		w.armed = true
+	}
+}
+
+func (r *Reader) fired(summary string) {
+	if summary == wallClock {
+		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: "the wall-clock limit was reached", Via: viaWorkflow}
+	}
+	switch w, what := r.timed(summary); {
+	case w == nil:
+	case what == atDeadline:
+		w.late = true
+	default:
+		w.armed, w.rung = false, what
+	}
+}
+
+// timed is the open question that a timer belongs to, and the timer's occasion.
+func (r *Reader) timed(summary string) (w *waiting, occasion string) {
+	i := strings.LastIndex(summary, beforeOccasion)
+	if i < 0 {
+		return nil, ""
+	}
+	return r.open[summary[:i]], summary[i+len(beforeOccasion):]
+}
+
+// rings acts on a timer that has fired, and on what is due by then: that needs no timer, and leaves none in history.
+func (r *Reader) rings(w *waiting) {
+	for {
+		if w.late {
+			r.close(approval.Closed{Key: w.Key, How: approval.Expired, Via: viaTimer})
+			return
+		}
+		what := w.rung
+		if what == "" && !w.armed {
+			if at, next := w.upcoming(); next != "" && !at.After(r.clock) {
+				what = next
+			}
+		}
+		w.rung = ""
+		switch what {
+		case atEscalation:
+			r.escalate(w)
+			r.tell(Event{Kind: ApprovalEscalated, Progress: w.progress(nil)})
+		case atReminder:
+			w.Reminded++
+			w.reminded = r.clock
+			r.tell(Event{Kind: ApprovalReminder, Progress: w.progress(nil)})
+		default:
+			return
+		}
+	}
+}
+
+// upcoming is what a timer is set for next, in the order of the workflow.
+func (w *waiting) upcoming() (at time.Time, what string) {
+	first := func(t time.Time, name string) {
+		if what == "" || t.Before(at) {
+			at, what = t, name
+		}
+	}
+	if e := w.policy.Escalate; e != nil && w.Escalated == nil {
+		first(w.AskedAt.Add(e.After), atEscalation)
+	}
+	if w.policy.Remind > 0 && w.Reminded < mostReminders {
+		first(w.reminded.Add(w.policy.Remind), atReminder)
+	}
+	if w.Deadline != nil && !at.Before(*w.Deadline) {
+		return at, ""
+	}
+	return at, what
+}
