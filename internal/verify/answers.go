@@ -40,7 +40,7 @@ func (j *judged) answered() bool {
 	j.first(a)
 	j.p.run, j.p.policy, j.p.expires = a.RunID, a.PolicyDigest, a.Expires
 	j.edited(a)
-	j.inForce(a)
+	j.inForce()
 	return true
 }
 
@@ -181,19 +181,12 @@ func (j *judged) first(a *admission) {
 	}
 }
 
-// inForce says whether the answer was revoked before the call was scheduled. Of rivals that wait to be admitted the first
-// wins: a revocation that came behind the allow, and before its admission, is told to be late.
-func (j *judged) inForce(a *admission) {
-	sent := j.sent(a)
+// inForce says whether the answer was revoked before the call was scheduled.
+func (j *judged) inForce() {
 	for _, s := range j.answers[j.q.key] {
-		if s.Decision != approval.Revoke || s.event <= j.q.opened || s.event >= j.event {
-			continue
+		if s.Decision == approval.Revoke && s.event > j.q.opened && s.event < j.event {
+			j.fail(Revoked, "event %d revokes %s, before it was scheduled", s.event, j.q.key)
+			return
 		}
-		if s.event < a.event && slices.ContainsFunc(sent, func(allow answer) bool { return allow.event < s.event }) {
-			j.note("event %d revokes %s while the allow before it was being admitted, which won", s.event, j.q.key)
-			continue
-		}
-		j.fail(Revoked, "event %d revokes %s, before it was scheduled", s.event, j.q.key)
-		return
 	}
 }
