@@ -115,7 +115,7 @@ func (r *Reader) List() approval.List {
 // next event, or Flush, because only then is their order known.
 func (r *Reader) Read(e *historypb.HistoryEvent) []Event {
 	r.out = nil
-	if e.GetEventType() != enumspb.EVENT_TYPE_MARKER_RECORDED {
+	if !r.inBatch(e) {
 		r.settle()
 	}
 	r.now, r.clock = e, e.GetEventTime().AsTime()

@@ -4,8 +4,23 @@ import (
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+
 	"github.com/assent-dev/assent/approval"
 )
+
+// inBatch reports whether an event may stand among the markers of one turn's decisions: besides markers, it is the timer of
+// a deadline, which runs from the moment a question is asked.
+func (r *Reader) inBatch(e *historypb.HistoryEvent) bool {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		return true
+	case enumspb.EVENT_TYPE_TIMER_STARTED:
+		return strings.HasSuffix(r.text(e.GetUserMetadata().GetSummary()), beforeOccasion+atDeadline)
+	}
+	return false
+}
 
 // armed notes that a timer of a question runs, and fired that it has fired.
 func (r *Reader) armed(summary string) {
