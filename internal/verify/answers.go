@@ -67,7 +67,7 @@ func (j *judged) admission(a *admission) {
 func (j *judged) sent(a *admission) []answer {
 	var out []answer
 	for _, key := range []string{j.q.key, ""} {
-		for _, s := range j.answers[key] {
+		for _, s := range j.named(key, a.By) {
 			if s.event > j.q.opened && s.event < a.event && s.Decision == approval.Allow && j.admits(a, s) {
 				out = append(out, s)
 			}
@@ -76,10 +76,31 @@ func (j *judged) sent(a *admission) []answer {
 	return out
 }
 
+// mostName bounds a recorded name, in bytes: a longer one is recorded shortened.
+const mostName = 200
+
+// named are the answers to a key that may be by a principal: many votes on one question take no longer than on several.
+func (j *judge) named(key, by string) []answer {
+	const mostPrefix = mostName - 10
+	prefix := func(name string) string { return name[:min(len(name), mostPrefix)] }
+	index, ok := j.byName[key]
+	if !ok {
+		index = map[string][]answer{}
+		j.byName[key] = index
+		for _, s := range j.answers[key] {
+			name := prefix(strings.TrimSpace(s.By))
+			index[name] = append(index[name], s)
+			if s.Signature != nil && prefix(s.Signature.KeyID) != name {
+				index[prefix(s.Signature.KeyID)] = append(index[prefix(s.Signature.KeyID)], s)
+			}
+		}
+	}
+	return index[prefix(by)]
+}
+
 // admits reports whether an admission can be that of an answer: by the same principal, for the same arguments.
 func (j *judged) admits(a *admission, s answer) bool {
-	const most = 200 // a longer name is recorded shortened
-	if by := strings.TrimSpace(s.By); a.By != by && len(by) <= most && (s.Signature == nil || s.Signature.KeyID != a.By) {
+	if by := strings.TrimSpace(s.By); a.By != by && len(by) <= mostName && (s.Signature == nil || s.Signature.KeyID != a.By) {
 		return false
 	}
 	if len(s.Input) == 0 {

@@ -37,7 +37,7 @@ type Options struct {
 // continued or reset is verified by its own history alone.
 func History(events []*historypb.HistoryEvent, o Options) Report {
 	r := recordOf(events, o.Converter)
-	j := &judge{record: r, options: o, spent: map[int][]*use{}, unchecked: map[string]bool{}}
+	j := &judge{record: r, options: o, spent: map[int][]*use{}, unchecked: map[string]bool{}, byName: map[string]map[string][]answer{}}
 	if len(events) == 0 {
 		r.find(Finding{Kind: Incomplete, Why: "there is no event"})
 	}
@@ -64,7 +64,9 @@ type judge struct {
 	// spent are the uses of each decision, by its index.
 	spent     map[int][]*use
 	unchecked map[string]bool
-	out       Report
+	// byName are the answers to each key by the beginning of the name of who gave them.
+	byName map[string]map[string][]answer
+	out    Report
 }
 
 func (j *judge) state() State {

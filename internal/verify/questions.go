@@ -25,7 +25,8 @@ type question struct {
 	opened int64
 	// turn and number place it among those that were opened at the same event.
 	turn, number int
-	// closed is its first final admission; nil while there is none. votes are the allows that counted before it.
+	// closed is its first final admission; nil while there is none. votes are the allows that counted before it, the first
+	// of each principal.
 	closed *admission
 	votes  []*admission
 }
@@ -33,10 +34,12 @@ type question struct {
 // read takes the admissions of its key that came after it was opened. Those that do not count leave it open; any word
 // that is not known closes it, and allows nothing.
 func (q *question) read(all []admission) {
+	voted := map[string]bool{}
 	for i := range all {
 		switch a := &all[i]; {
-		case a.event <= q.opened, a.How == approval.Uncounted:
+		case a.event <= q.opened, a.How == approval.Uncounted, a.How == approval.Counted && voted[a.By]:
 		case a.How == approval.Counted:
+			voted[a.By] = true
 			q.votes = append(q.votes, a)
 		default:
 			q.closed = a
