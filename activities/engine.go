@@ -101,6 +101,9 @@ func New(cfg Config) (*Engine, error) {
 	if e.log == nil {
 		e.log = slog.Default()
 	}
+	if err := cfg.Approvers.Check(); err != nil {
+		return nil, err
+	}
 	var err error
 	e.sources, err = newSources(cfg.Sources, func(name string) bool {
 		_, isTool := cfg.Pipeline.Lookup(name)

@@ -3,9 +3,11 @@ package approval
 import (
 	"crypto/ed25519"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/permission"
 )
 
@@ -81,6 +83,40 @@ func (d Directory) Entitled(q Approval, name string, signed bool) error {
 		return no("%s has allowed it before", quote(name))
 	case len(a.Groups) > 0 && !slices.Contains(d.Members(a.Groups), name):
 		return no("%s is in none of the groups %s", quote(name), strings.Join(a.Groups, ", "))
+	}
+	return nil
+}
+
+// Check refuses names that an answer could not bear, and a key that two principals share: one person would count as two.
+func (d Directory) Check() error {
+	name := func(where, n string) error {
+		switch {
+		case n == "" || strings.TrimSpace(n) != n:
+			return fault.Configf("Approvers", "%s: the name %s is empty, or has blanks at its ends", where, quote(n))
+		case len(n) > mostName:
+			return fault.Configf("Approvers", "%s: the name %s has %d bytes, at most %d fit", where, quote(n), len(n), mostName)
+		}
+		return nil
+	}
+	for _, g := range slices.Sorted(maps.Keys(d.Groups)) {
+		for _, n := range d.Groups[g] {
+			if err := name("group "+quote(g), n); err != nil {
+				return err
+			}
+		}
+	}
+	owner := map[string]string{}
+	for _, n := range slices.Sorted(maps.Keys(d.Keys)) {
+		if err := name("keys", n); err != nil {
+			return err
+		}
+		if len(d.Keys[n]) != ed25519.PublicKeySize {
+			return fault.Configf("Approvers", "keys: that of %s has %d bytes, a public key has %d", quote(n), len(d.Keys[n]), ed25519.PublicKeySize)
+		}
+		if other, shared := owner[string(d.Keys[n])]; shared {
+			return fault.Configf("Approvers", "keys: %s and %s have the same one, and would count as two", quote(other), quote(n))
+		}
+		owner[string(d.Keys[n])] = n
 	}
 	return nil
 }

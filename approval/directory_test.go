@@ -2,6 +2,7 @@ package approval_test
 
 import (
 	"crypto/ed25519"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,20 @@ func TestShort(t *testing.T) {
 	} {
 		require.Equal(t, tc.want, directory.Short(tc.policy), name)
 	}
+}
+
+func TestDirectoryCheck(t *testing.T) {
+	require.NoError(t, directory.Check())
+	key := directory.Keys["alice"]
+	for want, d := range map[string]approval.Directory{
+		`Approvers: group "ops": the name " bob" is empty, or has blanks at its ends`:  {Groups: map[string][]string{"ops": {" bob"}}},
+		`Approvers: keys: the name "" is empty, or has blanks at its ends`:             {Keys: map[string]ed25519.PublicKey{"": key}},
+		`Approvers: keys: that of "bob" has 1 bytes, a public key has 32`:              {Keys: map[string]ed25519.PublicKey{"bob": {1}}},
+		`Approvers: keys: "alice" and "bob" have the same one, and would count as two`: {Keys: map[string]ed25519.PublicKey{"alice": key, "bob": key}},
+	} {
+		require.EqualError(t, d.Check(), want)
+	}
+	require.ErrorContains(t, approval.Directory{Groups: map[string][]string{"ops": {strings.Repeat("x", 201)}}}.Check(), "has 201 bytes, at most 200 fit")
 }
 
 func TestPrincipal(t *testing.T) {
@@ -76,6 +91,7 @@ func TestEntitled(t *testing.T) {
 		"voted":               {ops, "bob", false, `"bob" has allowed it before`},
 		"stranger":            {ops, "carol", true, `"carol" is in none of the groups ops`},
 		"any two":             {&permission.Approvers{Min: 2}, "eve", false, ""},
+		"any two, long name":  {&permission.Approvers{Min: 2}, strings.Repeat("x", 201), false, "the name of who gives it has more than 200 bytes"},
 		"any two, but who":    {&permission.Approvers{Min: 2}, "", false, "it does not say who gives it (by)"},
 	} {
 		q := question

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/ed25519"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/permission"
 )
 
@@ -29,6 +31,10 @@ func (f *File) engine(v value) {
 		}})...)
 	if v.r.err == nil {
 		v.r.checkLayer("engine", &f.Engine)
+	}
+	var bad *fault.ConfigError
+	if err := (approval.Directory{Groups: f.Groups, Keys: f.Keys}).Check(); v.r.err == nil && errors.As(err, &bad) {
+		v.r.fail(v.r.errorAt(v.r.nearest("engine.keys"), "engine.keys", bad.Msg))
 	}
 }
 

@@ -73,6 +73,10 @@ func fitList(l approval.List) approval.List {
 	}
 	l.Closed = l.Closed[max(0, len(l.Closed)-recent):]
 	l.Ignored = l.Ignored[max(0, len(l.Ignored)-recent):]
+	for i := range l.Closed {
+		// By names them all.
+		l.Closed[i].Votes = nil
+	}
 	total, inputs := 0, 0
 	for i := range l.Pending {
 		q := &l.Pending[i]
