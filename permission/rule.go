@@ -175,7 +175,7 @@ func (e *Escalation) UnmarshalJSON(b []byte) error {
 // Approvers says who may answer and how many distinct principals must.
 type Approvers struct {
 	// Groups may answer; none means anybody.
-	Groups []string `json:"groups"`
+	Groups []string `json:"groups,omitempty"`
 	// Min is the number of principals; zero counts as one.
 	Min int `json:"min"`
 }
