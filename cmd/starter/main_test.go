@@ -114,7 +114,7 @@ func (w *world) git(dir string, args ...string) {
 // work starts a worker and stops it with the test, or before by the function returned.
 func (w *world) work() (stop func()) {
 	w.t.Helper()
-	p, err := workerproc.Start(context.Background(), workerproc.Options{Config: w.path("assent.yaml"), Queue: w.queue,
+	p, err := workerproc.Start(context.Background(), workerproc.Options{Config: w.path("assent.yaml"), Queue: w.queue, DeadlockDetection: 20 * time.Second,
 		Connect: connect.Settings{Address: devservertest.Server(w.t).Address(), Alone: true}})
 	require.NoError(w.t, err)
 	w.t.Cleanup(p.Stop)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +23,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 	w := newWorld(t, asks("echo "+unique(t)), "")
 	first, boot := devservertest.Restartable(t, devserver.StartOptions{DBFile: filepath.Join(w.dir, "temporal.db")})
 	address := first.Address()
-	p, err := workerproc.Start(context.Background(), workerproc.Options{Config: w.path("assent.yaml"), Queue: w.queue,
+	p, err := workerproc.Start(context.Background(), workerproc.Options{Config: w.path("assent.yaml"), Queue: w.queue, DeadlockDetection: 20 * time.Second,
 		Connect: connect.Settings{Address: address, Alone: true}})
 	require.NoError(t, err)
 	t.Cleanup(p.Stop)

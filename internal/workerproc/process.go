@@ -37,6 +37,9 @@ type Options struct {
 	Queue string
 	// Log gets what the worker and the SDK say; nil discards it.
 	Log *slog.Logger
+	// DeadlockDetection is how long a workflow may compute at a stretch; zero is the SDK's second. A machine that starves
+	// takes longer than that.
+	DeadlockDetection time.Duration
 }
 
 // Process is a running worker.
@@ -89,7 +92,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	p := &Process{Server: server, Queue: queue(o.Queue, f), HostID: cfg.HostID, Profiles: len(f.Profiles),
 		repos: slices.Sorted(maps.Keys(f.Worker.Worktrees.Repos)), trees: trees, log: log,
 		deployment: f.Worker.Deployment, fatal: make(chan error, 1)}
-	if err := p.start(cfg); err != nil {
+	if err := p.start(cfg, o.DeadlockDetection); err != nil {
 		server.Close()
 		return nil, inFile(o.Config, err)
 	}
@@ -168,7 +171,7 @@ func openTrees(f *config.File) (*git.Driver, error) {
 }
 
 // start builds the worker and lets it poll.
-func (p *Process) start(cfg engine.Config) error {
+func (p *Process) start(cfg engine.Config, deadlockDetection time.Duration) error {
 	cfg.Client = p.Server.Client
 	plugin, err := engine.New(cfg)
 	if err != nil {
@@ -176,6 +179,7 @@ func (p *Process) start(cfg engine.Config) error {
 	}
 	p.worker = worker.New(p.Server.Client, p.Queue, worker.Options{
 		Plugins: []worker.Plugin{plugin}, DeploymentOptions: versioning(p.deployment),
+		DeadlockDetectionTimeout: deadlockDetection,
 		OnFatalError: func(err error) {
 			select {
 			case p.fatal <- err:
