@@ -124,9 +124,10 @@ func cameOf(r approval.Revocation) string {
 
 const (
 	// updateWithin is how long a worker may take to look at an update.
-	updateWithin = 5 * time.Second
-	// admitWithin is how long the outcome is waited for; the answer is safe by then.
-	admitWithin = 5 * time.Second
+	updateWithin = 10 * time.Second
+	// admitWithin is how long the outcome is waited for; the answer is safe by then. A call that runs hears of its
+	// revocation with its next heartbeat.
+	admitWithin = 15 * time.Second
 )
 
 // send gives the answer by update, or by signal where no worker takes the update, and waits a moment for what comes of it.

@@ -132,7 +132,9 @@ turns:
 	require.Len(t, grants, 1)
 	require.True(t, grants[0].Dispatched)
 	stopped := w.ok(w.starter("revoke", running.Key, "-w", id, "--by", "carol"))
-	require.Equal(t, "revoked "+running.Key+" in "+id+" as carol (self-asserted): it had begun and was asked to stop: ABORTED\n", stopped.out.String())
+	// How soon the call stops is a matter of its next heartbeat.
+	require.Regexp(t, "^revoked "+running.Key+" in "+id+` as carol \(self-asserted\): it (had begun and was asked to stop: ABORTED|is on its way to a worker, or with one, and is asked to stop)\n$`,
+		stopped.out.String())
 
 	two := w.pending(id, 2)
 	w.ok(w.starter("approve", two[0].Key))
