@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -85,7 +84,7 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 			v.uncount(ctx, ans, resp.Reason)
 		case approval.Allowed:
 			c.Edited = len(resp.Input) > 0 || resp.InputRef != nil
-			together(&c, append(slices.Clone(v.q.Votes), vote))
+			c.Join(append(slices.Clone(v.q.Votes), vote))
 			return g.granted(ctx, v.q, req, d, resp, c), tool.Result{}
 		case approval.Void:
 			// The answer was given to another run of this history. The question is put again under a new key.
@@ -104,20 +103,6 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 			return nil, g.closed(ctx, v.q, c)
 		}
 	}
-}
-
-// together makes one answer of several.
-func together(c *approval.Closed, votes []approval.Vote) {
-	if len(votes) < 2 {
-		return
-	}
-	names := make([]string, len(votes))
-	c.Votes, c.Signed = votes, true
-	for i, v := range votes {
-		names[i] = v.By
-		c.Signed = c.Signed && v.Signed
-	}
-	c.By = short(strings.Join(names, ", "), mostReason)
 }
 
 // admit asks the worker whether an answer takes effect.

@@ -32,14 +32,14 @@ func newMailbox(ctx workflow.Context, q approval.Approval) *mailbox {
 	b := &mailbox{}
 	b.life, b.stop = workflow.WithCancel(ctx)
 	if q.Deadline != nil {
-		b.deadline = ring(b.life, q, *q.Deadline, atDeadline)
+		b.deadline = ring(b.life, q, *q.Deadline, approval.AtDeadline)
 	}
 	return b
 }
 
 // ring sets the timer of an occasion.
-func ring(ctx workflow.Context, q approval.Approval, at time.Time, what string) workflow.Future {
-	return workflow.NewTimerWithOptions(ctx, at.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: label(q.Key) + " · " + what})
+func ring(ctx workflow.Context, q approval.Approval, at time.Time, what approval.Occasion) workflow.Future {
+	return workflow.NewTimerWithOptions(ctx, at.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: label(q.Key) + " · " + string(what)})
 }
 
 // late reports whether the deadline has passed in history, before whatever comes now.
@@ -47,12 +47,8 @@ func (b *mailbox) late() bool {
 	return b.deadline != nil && b.deadline.IsReady() && b.life.Err() == nil
 }
 
-const (
-	// mostAnswers bounds the answers to one question that wait to be admitted.
-	mostAnswers = 256
-	// mostReminders bounds the reminders of one question: each is a timer in history.
-	mostReminders = 100
-)
+// mostAnswers bounds the answers to one question that wait to be admitted.
+const mostAnswers = 256
 
 const withCancellation = "the answer came with the cancellation"
 
@@ -93,15 +89,8 @@ type vigil struct {
 	end  func()
 	// timer rings at the next occasion.
 	timer    workflow.Future
-	occasion string
+	occasion approval.Occasion
 }
-
-// The occasions for which a timer is set.
-const (
-	atDeadline   = "deadline"
-	atEscalation = "escalation"
-	atReminder   = "reminder"
-)
 
 func (g *gate) vigil(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) *vigil {
 	v := &vigil{gate: g, q: q, box: g.mail[q.Key], reminded: q.AskedAt}
@@ -172,27 +161,11 @@ func (v *vigil) arm(ctx workflow.Context) {
 	if v.timer != nil {
 		return
 	}
-	at, what := v.upcoming()
+	at, what := v.q.Upcoming(v.policy, v.reminded)
 	if what == "" || v.q.Deadline != nil && !at.Before(*v.q.Deadline) {
 		return
 	}
 	v.occasion, v.timer = what, ring(v.life, v.q, at, what)
-}
-
-// upcoming is the first of escalation and reminder; of those at the same moment, in this order.
-func (v *vigil) upcoming() (at time.Time, what string) {
-	first := func(t time.Time, name string) {
-		if what == "" || t.Before(at) {
-			at, what = t, name
-		}
-	}
-	if e := v.policy.Escalate; e != nil && v.q.Escalated == nil {
-		first(v.q.AskedAt.Add(e.After), atEscalation)
-	}
-	if v.policy.Remind > 0 && v.q.Reminded < mostReminders {
-		first(v.reminded.Add(v.policy.Remind), atReminder)
-	}
-	return at, what
 }
 
 // rings acts on a timer.
@@ -202,8 +175,8 @@ func (v *vigil) rings(ctx workflow.Context) {
 	now := workflow.Now(ctx)
 	switch {
 	case !rung:
-	case what == atEscalation:
-		v.escalate(now)
+	case what == approval.AtEscalation:
+		v.q.Escalate(now, v.policy.Escalate.Groups)
 		v.tell(ctx, MetricEscalations, "assent: nobody has answered, more people are asked", "groups", v.q.EscalatedTo)
 		v.consult(protocol.OccasionEscalated)
 	default:
@@ -211,21 +184,6 @@ func (v *vigil) rings(ctx workflow.Context) {
 		v.reminded = now
 		v.tell(ctx, MetricReminders, "assent: a call still waits for an answer", "reminder", v.q.Reminded)
 		v.consult(protocol.OccasionReminded)
-	}
-}
-
-func (v *vigil) escalate(now time.Time) {
-	groups := v.policy.Escalate.Groups
-	v.q.Escalated, v.q.EscalatedTo = &now, groups
-	// No groups means anybody, and more than that there are not.
-	if a := v.q.Approvers; a != nil && len(a.Groups) > 0 {
-		wider := permission.Approvers{Groups: slices.Clone(a.Groups), Min: a.Min}
-		for _, g := range groups {
-			if !slices.Contains(wider.Groups, g) {
-				wider.Groups = append(wider.Groups, g)
-			}
-		}
-		v.q.Approvers = &wider
 	}
 }
 

@@ -3,7 +3,6 @@ package follow
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -25,13 +24,6 @@ const (
 // The summary of a question's timer is its key, this, and the occasion.
 const beforeOccasion = " · "
 
-// The occasions for which a question has a timer.
-const (
-	atDeadline   = "deadline"
-	atEscalation = "escalation"
-	atReminder   = "reminder"
-)
-
 const (
 	// mostAnswers bounds the answers that wait for one question, and mostVetted the lines that answers add to a run, as
 	// the workflow does.
@@ -52,13 +44,10 @@ type waiting struct {
 	// armed is true while another timer runs; rung is the occasion of one that has fired, and that the workflow has not
 	// acted on.
 	armed bool
-	rung  string
+	rung  approval.Occasion
 	// reminded is when the next reminder is counted from.
 	reminded time.Time
 }
-
-// mostReminders bounds the reminders of one question, as in the workflow.
-const mostReminders = 100
 
 // signal tells of an answer that came as a signal, with what the workflow makes of it.
 func (r *Reader) signal(a *historypb.WorkflowExecutionSignaledEventAttributes) {
@@ -193,7 +182,7 @@ func (r *Reader) admitted(key string, result *commonpb.Payloads, failed string) 
 		r.reopen(w)
 	case approval.Allowed:
 		c.Edited = len(resp.Input) > 0 || resp.InputRef != nil
-		together(&c, append(slices.Clone(w.Votes), vote))
+		c.Join(append(slices.Clone(w.Votes), vote))
 		r.vet(resp)
 		r.close(c)
 		if !r.agent && w.Tool == r.agentType {
@@ -216,20 +205,6 @@ func (r *Reader) admitted(key string, result *commonpb.Payloads, failed string) 
 		c.How, c.Reason = approval.Denied, "the answer was admitted as nothing that is known: "+string(resp.How)
 		r.close(c)
 	}
-}
-
-// together makes one answer of several.
-func together(c *approval.Closed, votes []approval.Vote) {
-	if len(votes) < 2 {
-		return
-	}
-	names := make([]string, len(votes))
-	c.Votes, c.Signed = votes, true
-	for i, v := range votes {
-		names[i] = v.By
-		c.Signed = c.Signed && v.Signed
-	}
-	c.By = strings.Join(names, ", ")
 }
 
 // vet tells why an `always` adds no line.
@@ -359,18 +334,9 @@ func (r *Reader) escalate(w *waiting) {
 	if w.policy.Escalate != nil {
 		groups = w.policy.Escalate.Groups
 	}
-	now := r.clock
-	w.Escalated, w.EscalatedTo = &now, groups
-	// No groups means anybody, and more than that there are not.
-	if a := w.Approvers; a != nil && len(a.Groups) > 0 {
-		wider := permission.Approvers{Groups: slices.Clone(a.Groups), Min: a.Min}
-		for _, g := range groups {
-			if !slices.Contains(wider.Groups, g) {
-				wider.Groups = append(wider.Groups, g)
-			}
-		}
-		w.Approvers = &wider
-	}
+	q := w.Approval()
+	q.Escalate(r.clock, groups)
+	w.Escalated, w.EscalatedTo, w.Approvers = q.Escalated, q.EscalatedTo, q.Approvers
 }
 
 func (w *waiting) progress(vote *approval.Vote) *Progress {

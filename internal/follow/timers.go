@@ -2,7 +2,6 @@ package follow
 
 import (
 	"strings"
-	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -17,14 +16,14 @@ func (r *Reader) inBatch(e *historypb.HistoryEvent) bool {
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		return true
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
-		return strings.HasSuffix(r.text(e.GetUserMetadata().GetSummary()), beforeOccasion+atDeadline)
+		return strings.HasSuffix(r.text(e.GetUserMetadata().GetSummary()), beforeOccasion+string(approval.AtDeadline))
 	}
 	return false
 }
 
 // armed notes that a timer of a question runs, and fired that it has fired.
 func (r *Reader) armed(summary string) {
-	if w, what := r.timed(summary); w != nil && what != atDeadline {
+	if w, what := r.timed(summary); w != nil && what != approval.AtDeadline {
 		w.armed = true
 	}
 }
@@ -35,7 +34,7 @@ func (r *Reader) fired(summary string) {
 	}
 	switch w, what := r.timed(summary); {
 	case w == nil:
-	case what == atDeadline:
+	case what == approval.AtDeadline:
 		w.late = true
 	default:
 		w.armed, w.rung = false, what
@@ -43,12 +42,12 @@ func (r *Reader) fired(summary string) {
 }
 
 // timed is the open question that a timer belongs to, and the timer's occasion.
-func (r *Reader) timed(summary string) (w *waiting, occasion string) {
+func (r *Reader) timed(summary string) (w *waiting, occasion approval.Occasion) {
 	i := strings.LastIndex(summary, beforeOccasion)
 	if i < 0 {
 		return nil, ""
 	}
-	return r.open[summary[:i]], summary[i+len(beforeOccasion):]
+	return r.open[summary[:i]], approval.Occasion(summary[i+len(beforeOccasion):])
 }
 
 // rings acts on a timer that has fired, and on what is due by then: that needs no timer, and leaves none in history.
@@ -60,16 +59,17 @@ func (r *Reader) rings(w *waiting) {
 		}
 		what := w.rung
 		if what == "" && !w.armed {
-			if at, next := w.upcoming(); next != "" && !at.After(r.clock) {
+			at, next := w.Approval().Upcoming(w.policy, w.reminded)
+			if next != "" && !at.After(r.clock) && (w.Deadline == nil || at.Before(*w.Deadline)) {
 				what = next
 			}
 		}
 		w.rung = ""
 		switch what {
-		case atEscalation:
+		case approval.AtEscalation:
 			r.escalate(w)
 			r.tell(Event{Kind: ApprovalEscalated, Progress: w.progress(nil)})
-		case atReminder:
+		case approval.AtReminder:
 			w.Reminded++
 			w.reminded = r.clock
 			r.tell(Event{Kind: ApprovalReminder, Progress: w.progress(nil)})
@@ -77,23 +77,4 @@ func (r *Reader) rings(w *waiting) {
 			return
 		}
 	}
-}
-
-// upcoming is what a timer is set for next, in the order of the workflow.
-func (w *waiting) upcoming() (at time.Time, what string) {
-	first := func(t time.Time, name string) {
-		if what == "" || t.Before(at) {
-			at, what = t, name
-		}
-	}
-	if e := w.policy.Escalate; e != nil && w.Escalated == nil {
-		first(w.AskedAt.Add(e.After), atEscalation)
-	}
-	if w.policy.Remind > 0 && w.Reminded < mostReminders {
-		first(w.reminded.Add(w.policy.Remind), atReminder)
-	}
-	if w.Deadline != nil && !at.Before(*w.Deadline) {
-		return at, ""
-	}
-	return at, what
 }
