@@ -27,6 +27,12 @@ func ContentKey(toolName string, input json.RawMessage) (string, error) {
 	return canonjson.SHA256(canonical), nil
 }
 
+// InRun is the content key that a run begun anew by the server uses instead of contentKey. It knows nothing of the keys of
+// the run before, and must not give one of them again: an answer that comes late is for that run.
+func InRun(contentKey, runID string) string {
+	return canonjson.SHA256([]byte(contentKey + "\n" + runID))
+}
+
 const (
 	keyHex     = 8
 	keyHexStep = 4

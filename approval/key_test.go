@@ -100,3 +100,11 @@ func TestKeysAreShortAndUnique(t *testing.T) {
 	require.Equal(t, "run-abc", open(l, "run", "abc"), "what a worker recorded never panics in a workflow")
 	require.Equal(t, "run-.2", open(l, "run", open(l, "run", "")[4:]), "not even nothing")
 }
+
+// A run that the server begins anew gives other keys than the run before, and the same ones when it replays.
+func TestInRun(t *testing.T) {
+	require.Equal(t, approval.InRun("c", "run"), approval.InRun("c", "run"))
+	require.NotEqual(t, approval.InRun("c", "run"), approval.InRun("c", "other"))
+	require.NotEqual(t, approval.InRun("c", "run"), approval.InRun("d", "run"))
+	require.Len(t, approval.InRun("c", "run"), 64)
+}

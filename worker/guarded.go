@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,14 +14,13 @@ import (
 
 	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/fault"
-	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
 
 // Guarded names pieces of a team's own workflows that are tools, and what rules need to know about them. Rules name them
-// by ToolName.
+// by protocol.ToolName.
 type Guarded struct {
 	// Tools maps an activity type to its options. It is gated in every workflow of the worker that is not an agent,
 	// called as an activity or as a local one.
@@ -104,7 +102,7 @@ func facts(kind string, options map[string]tool.Options, names map[string]string
 		case o.Risk != tool.Undeclared && !slices.Contains(tool.Risks(), o.Risk):
 			return nil, &fault.ConfigError{Key: key, Msg: fmt.Sprintf("unknown risk %q", o.Risk), Allowed: permission.RiskNames()}
 		}
-		toolName := ToolName(name)
+		toolName := protocol.ToolName(name)
 		if other, taken := names[toolName]; taken {
 			return nil, fault.Configf(key, "rules know it as %q, like %s", toolName, other)
 		}
@@ -121,20 +119,6 @@ func ours(name string) bool {
 		protocol.ActivityDecide, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityAdmitSlow, protocol.ActivityAskApprover, protocol.ActivityAttributes, protocol.ActivityResolveToolset,
 		protocol.ActivityResolveRef, protocol.ActivityGenerate, protocol.ActivityAcquireWorktree,
 		protocol.ActivityCollectWorktree, protocol.ActivityDisposeWorktree, protocol.ActivityObserve}, name)
-}
-
-var notInToolNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
-
-// ToolName is the name by which rules, keys and results know an activity type, workflow type or operation: itself, when
-// a tool can have that name. Otherwise each character that no tool name has becomes "_"; of a name over 64 characters the
-// first 55 stay, with "-" and 8 hex digits of its SHA-256.
-func ToolName(name string) string {
-	clean := notInToolNames.ReplaceAllString(name, "_")
-	const most, head = 64, 55
-	if len(clean) > most {
-		clean = clean[:head] + "-" + canonjson.SHA256([]byte(name))[:most-head-1]
-	}
-	return clean
 }
 
 // registered remembers what the team registers on one worker.

@@ -1,14 +1,12 @@
 package workflows
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -61,12 +59,10 @@ func (g *gate) restore(ctx workflow.Context) {
 	}
 }
 
-// contentKey is what a question's key is made of. A run that the server has begun anew knows nothing of the keys of the
-// run before, and must not give one of them again: an answer that comes late is for that run.
+// contentKey is what a question's key is made of.
 func (g *gate) contentKey(d protocol.DecideResponse) string {
 	if !g.anew || d.ContentKey == "" {
 		return d.ContentKey
 	}
-	sum := sha256.Sum256([]byte(d.ContentKey + "\n" + d.RunID))
-	return hex.EncodeToString(sum[:])
+	return approval.InRun(d.ContentKey, d.RunID)
 }

@@ -1,8 +1,6 @@
 package follow
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -106,8 +104,7 @@ func (r *Reader) question(d protocol.DecideResponse) Question {
 			PolicyDigest: d.Decision.PolicyDigest}}
 	if r.anew && d.ContentKey != "" {
 		// A run that was begun anew gives none of the keys of the run before.
-		sum := sha256.Sum256([]byte(d.ContentKey + "\n" + d.RunID))
-		q.Seal.ContentKey = hex.EncodeToString(sum[:])
+		q.Seal.ContentKey = approval.InRun(d.ContentKey, d.RunID)
 	}
 	if q.Input, q.InputRef = r.input(d.CallID); d.Decision.Modified {
 		q.Input, q.InputRef = d.Decision.Input, d.InputRef

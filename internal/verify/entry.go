@@ -14,7 +14,7 @@ func (j *judge) entered() {
 		return
 	}
 	end := j.ended == "completed" || j.ended == "continued"
-	c := &judged{judge: j, use: &use{way: byEntry, event: j.last, typ: j.workflowType}, call: Call{EventID: 1, Tool: ToolName(j.workflowType)}}
+	c := &judged{judge: j, use: &use{way: byEntry, event: j.last, typ: j.workflowType}, call: Call{EventID: 1, Tool: protocol.ToolName(j.workflowType)}}
 	if !end {
 		// It may wait for its answer, or have failed for want of one.
 		for i, d := range j.decisions {

@@ -236,12 +236,12 @@ func (u *use) typed() string {
 	if u.own() {
 		return strings.TrimPrefix(u.typ, protocol.ToolPrefix)
 	}
-	return ToolName(u.typ)
+	return protocol.ToolName(u.typ)
 }
 
 // unnamed finds the decision on a call whose event does not say which call it is: the first of its tool that is not spent.
 func (j *judged) unnamed() bool {
-	name := ToolName(j.typ)
+	name := protocol.ToolName(j.typ)
 	var first, spent = -1, 0
 	for i, d := range j.decisions {
 		if d.Tool != name || d.event > j.event {

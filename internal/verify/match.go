@@ -3,7 +3,6 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/blob"
-	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -222,16 +220,4 @@ func short(sum string) string {
 		return sum[:most]
 	}
 	return sum
-}
-
-var notInToolNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
-
-// ToolName is worker.ToolName, which is above: the name by which rules and decisions know an activity type or operation.
-func ToolName(name string) string {
-	clean := notInToolNames.ReplaceAllString(name, "_")
-	const most, head = 64, 55
-	if len(clean) > most {
-		clean = clean[:head] + "-" + canonjson.SHA256([]byte(name))[:most-head-1]
-	}
-	return clean
 }

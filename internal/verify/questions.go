@@ -2,8 +2,6 @@ package verify
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -135,6 +133,5 @@ func (r *record) contentKey(d decision) string {
 	if !r.again() || r.agent || d.ContentKey == "" {
 		return d.ContentKey
 	}
-	sum := sha256.Sum256([]byte(d.ContentKey + "\n" + d.RunID))
-	return hex.EncodeToString(sum[:])
+	return approval.InRun(d.ContentKey, d.RunID)
 }

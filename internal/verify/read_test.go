@@ -18,7 +18,6 @@ import (
 
 	"github.com/assent-dev/assent/internal/verify"
 	"github.com/assent-dev/assent/protocol"
-	"github.com/assent-dev/assent/worker"
 )
 
 func TestFormsOfAHistory(t *testing.T) {
@@ -108,13 +107,6 @@ func TestWhatIsNoHistory(t *testing.T) {
 	require.NoError(t, err)
 	r := verify.History(events, verify.Options{})
 	require.Equal(t, verify.Incomplete, r.Findings[0].Kind, "no event is not a clean history")
-}
-
-// The names by which decisions know activity types are made in worker, which this package cannot import.
-func TestToolNames(t *testing.T) {
-	for _, name := range []string{"Deploy", "billing/Refund", "ü", strings.Repeat("x", 65), ""} {
-		require.Equal(t, worker.ToolName(name), verify.ToolName(name))
-	}
 }
 
 // FuzzHistory: whatever a file holds is read or refused, and whatever is read is judged. Nothing that was tampered with
