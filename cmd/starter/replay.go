@@ -157,8 +157,11 @@ func (a *app) sources(ctx context.Context, args []string, f replayFlags, each fu
 		var err error
 		if isFile(arg) {
 			all, err = a.fileHistory(arg)
-		} else if err = server(); err == nil {
-			all, err = histories(ctx, s, arg, "")
+		} else {
+			a.noFile(arg)
+			if err = server(); err == nil {
+				all, err = histories(ctx, s, arg, "")
+			}
 		}
 		if err == nil {
 			err = every(all)

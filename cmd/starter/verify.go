@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,6 +64,9 @@ func (a *app) verify(ctx context.Context, what string, f verifyFlags) error {
 	if f.run == "" && isFile(what) {
 		all, err = a.fileHistory(what)
 	} else {
+		if f.run == "" {
+			a.noFile(what)
+		}
 		if s, err = a.connect(ctx); err != nil {
 			return err
 		}
@@ -121,6 +125,13 @@ func isFile(arg string) bool {
 	}
 	info, err := os.Stat(arg)
 	return err == nil && !info.IsDir()
+}
+
+// noFile says of what looks like a file and is none that it is taken for a workflow, before a server is asked about it.
+func (a *app) noFile(arg string) {
+	if ext := filepath.Ext(arg); ext == ".json" || ext == ".gz" || strings.ContainsRune(arg, filepath.Separator) {
+		a.note("there is no file %s; it is taken for the ID of a workflow", oneLine(arg, mostLine))
+	}
 }
 
 // fileHistory reads one history from a file or from standard input.
