@@ -104,6 +104,9 @@ func (r *Redactor) assignment(text string, start, end int) (span, int) {
 	if cli && from < len(text) && text[from] == '-' {
 		return span{}, max(end, from) // before its end is looked for: another flag may begin there
 	}
+	if from < len(text) && w.isDirectory(text[from:from+1]) {
+		return span{}, max(end, from) // before its end is looked for: it may be far, and another name be in it
+	}
 	from, to := extent(text, first, last, from, w.line)
 	if !w.secret(text[from:to]) || cli && text[from] == '-' {
 		return span{}, max(end, from)
@@ -342,8 +345,8 @@ func (w secretWord) secret(v string) bool {
 	if slices.Contains(w.not, asciiLower(v)) {
 		return false
 	}
-	if w.forms[0] == "pwd" && strings.ContainsAny(v[:1], "/~.") {
-		return false // the working directory
+	if len(v) < mostQuoted && w.isDirectory(v) {
+		return false
 	}
 	if len(v) < 256 && calling.MatchString(v) {
 		return false
@@ -354,6 +357,11 @@ func (w secretWord) secret(v string) bool {
 		}
 	}
 	return true
+}
+
+// isDirectory reports whether a value that begins so is the working directory, which goes by the name of a password.
+func (w secretWord) isDirectory(v string) bool {
+	return w.forms[0] == "pwd" && strings.ContainsAny(v[:1], "/~.")
 }
 
 // secretName reports whether the value under a name is a secret.

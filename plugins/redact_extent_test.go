@@ -130,3 +130,14 @@ func TestFlagsAfterFlags(t *testing.T) {
 		assert.True(t, text == r.Text(text), unit)
 	}
 }
+
+// Each of these made every name be followed to the end of the text: an hour for what takes a moment.
+func TestRedactManyDirectories(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	for _, unit := range []string{"pwd=/", "pwd=~", "pwd:./", "old_pwd=/a"} {
+		text := strings.Repeat(unit, 1<<20/len(unit))
+		require.Equal(t, text, r.Text(text))
+		require.Equal(t, text+" pwd=[redacted:password]", r.Text(text+" pwd=hunter2"))
+	}
+	require.Equal(t, "pwd='/srv/app' pwd=\"~/x\" PWD=/a/b", r.Text("pwd='/srv/app' pwd=\"~/x\" PWD=/a/b"))
+}
