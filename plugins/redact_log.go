@@ -95,11 +95,12 @@ func (h *logHandler) under(word *secretWord, text string) string {
 	return h.text(text)
 }
 
-// value redacts what handlers may print of a value: its text, or its JSON.
+// value redacts what handlers may print of a value: its text, the longer text that some errors have, or its JSON.
 func (h *logHandler) value(word *secretWord, v any) (clean string, changed bool) {
-	text := printed(v)
-	if clean := h.under(word, text); clean != text {
-		return clean, true
+	for _, text := range []string{printed(v), fmt.Sprintf("%+v", v)} {
+		if clean := h.under(word, text); clean != text {
+			return clean, true
+		}
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {

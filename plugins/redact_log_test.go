@@ -2,6 +2,8 @@ package plugins_test
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -40,4 +42,25 @@ func TestGroupsThatNameASecret(t *testing.T) {
 	log = slog.New(redactor(t, plugins.RedactConfig{Without: []string{"password"}}).Handler(slog.NewTextHandler(&b, nil)))
 	log.WithGroup("password").Info("m", "a", "kept")
 	assert.Contains(t, b.String(), "password.a=kept")
+}
+
+// wordy is an error that says more in the form in which a text handler prints it.
+type wordy struct{}
+
+func (wordy) Error() string { return "it failed" }
+
+func (wordy) Format(s fmt.State, _ rune) {
+	text := "it failed"
+	if s.Flag('+') {
+		text += ": dial with password=hunter2"
+	}
+	_, _ = io.WriteString(s, text)
+}
+
+func TestErrorsThatSayMoreInALog(t *testing.T) {
+	var b bytes.Buffer
+	log := slog.New(redactor(t, plugins.RedactConfig{}).Handler(slog.NewTextHandler(&b, nil)))
+	log.With("with", wordy{}).Info("m", "error", wordy{}, slog.Group("in", "error", wordy{}))
+	assert.NotContains(t, b.String(), "hunter2")
+	assert.Equal(t, 3, strings.Count(b.String(), "[redacted:password]"), b.String())
 }
