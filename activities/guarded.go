@@ -30,12 +30,11 @@ func (i *inbound) guarded(ctx context.Context, in *interceptor.ExecuteActivityIn
 		return i.enforce(ctx, in, call, r.Failure.Message)
 	}
 	run := e.newRun(ctx, call, tool.Info{Name: facts.Name, Risk: facts.Risk, NeedsApproval: facts.NeedsApproval}, arguments(in.Args))
-	o := outcome{judged: e.cfg.Pipeline.HasPosts(), local: info.IsLocalActivity}
+	x := executions{judged: e.cfg.Pipeline.HasPosts(), local: info.IsLocalActivity}
 	res := e.cfg.Pipeline.Run(ctx, run.call, nil, func(ctx context.Context) tool.Result {
-		return o.of(func() (any, error) { return i.Next.ExecuteActivity(ctx, in) })
+		return x.of(func() (any, error) { return i.Next.ExecuteActivity(ctx, in) })
 	})
-	o.judged = o.judged || e.cfg.Pipeline.HasPosts()
-	return o.settle(ctx, res, e.cfg.Words)
+	return x.end(e.cfg.Pipeline.HasPosts()).settle(ctx, res, e.cfg.Words)
 }
 
 // arguments are those of an activity in the form in which its workflow had them judged.

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	commonpb "go.temporal.io/api/common/v1"
 	failurepb "go.temporal.io/api/failure/v1"
@@ -19,6 +20,43 @@ import (
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
+
+// executions keeps how the last execution of a team's activity ended. Wrappers may begin several, at once too, and return
+// before one of them ends; what it says then is nobody's any more.
+type executions struct {
+	// judged and local are those of every outcome.
+	judged, local bool
+
+	mu   sync.Mutex
+	last outcome
+	over bool
+}
+
+func (x *executions) of(run func() (any, error)) tool.Result {
+	o := outcome{judged: x.judged, local: x.local, ran: true}
+	x.keep(o)
+	told := o.of(run)
+	x.keep(o)
+	return told
+}
+
+func (x *executions) keep(o outcome) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		x.last = o
+	}
+}
+
+// end returns the outcome that counts. judged says that listeners judge results by now.
+func (x *executions) end(judged bool) *outcome {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	o := x.last
+	o.judged, o.local = x.judged || judged, x.local
+	return &o
+}
 
 // outcome is what a team's activity did, beside what the pipeline is told of it.
 type outcome struct {
@@ -40,7 +78,6 @@ type outcome struct {
 
 // of runs the activity and says how it ended.
 func (o *outcome) of(run func() (any, error)) (told tool.Result) {
-	*o = outcome{judged: o.judged, local: o.local, ran: true}
 	defer func() {
 		if o.crash = recover(); o.crash != nil {
 			told = tool.Fail(tool.ToolError, fmt.Sprint("panic: ", o.crash))
