@@ -39,6 +39,7 @@ var secretWords = func() []secretWord {
 		{kind: kindCookie, forms: []string{"cookie", "cookies"}, least: 4, line: true},
 		word(kindToken, 6, "token"),
 		word(kindSecret, 3, "secret"), word(kindSecret, 3, "secrets"), word(kindSecret, 3, "secret", "string"), word(kindSecret, 3, "secret", "value"),
+		word(kindSecret, 8, "secret", "key", "base"),
 	}
 	for _, first := range []string{"api", "access", "secret", "private", "account", "auth", "encryption", "signing", "master", "shared", "storage", "subscription"} {
 		words = append(words, word(kindAPIKey, 4, first, "key"))
@@ -198,8 +199,8 @@ func (w secretWord) assigned(text string, at int, flag bool) (from int, cli bool
 	}
 	at = skipColor(text, at)
 	named := at
-	for at < len(text) && strings.IndexByte("\\\"'`]", text[at]) >= 0 {
-		at++
+	for at < len(text) && strings.IndexByte("\\\"'`]*", text[at]) >= 0 {
+		at++ // also the stars of Markdown
 	}
 	if at < len(text) && text[at] == '>' && at == named {
 		return len(text) - len(strings.TrimLeft(text[at+1:], " \t\r\n")), false
@@ -214,6 +215,9 @@ func (w secretWord) assigned(text string, at int, flag bool) (from int, cli bool
 			return -1, false
 		}
 		return afterOperator(text, at), false
+	}
+	if at > named && blank > at && strings.HasPrefix(text[blank:], "value=") {
+		return blank + len("value="), false // <add key="Password" value="x"/>
 	}
 	if next := pairedValue(text, blank); next > 0 {
 		return next, false
@@ -275,7 +279,19 @@ func value(text string, from int, line, params bool) (int, int) {
 	if to := listEnd(text, from); to > 0 {
 		return from + 1, to
 	}
-	return from, bareEnd(text, from)
+	to := bareEnd(text, from)
+	// A tag or an anchor of YAML, and what it stands before.
+	for n := 0; n < 2 && to < len(text) && text[to] == ' ' && strings.IndexByte("!&", text[at]) >= 0; n++ {
+		at = skipBlank(text, to)
+		if at == len(text) || strings.IndexByte("#\r\n", text[at]) >= 0 {
+			break
+		}
+		if strings.IndexByte("\"'", text[at]) >= 0 {
+			return from, closing(text, at+1, text[at], 0)
+		}
+		to = bareEnd(text, at)
+	}
+	return from, to
 }
 
 // bareEnd returns the end of a value without quotes.
@@ -386,6 +402,7 @@ var passed = []string{"yes", "no", "ok", "pass", "passed", "fail", "failed", "sk
 
 // keyName is secretName for the key of an object, which has no words around it that could make it something else.
 func keyName(key string) (secretWord, bool) {
+	key = strings.Trim(key, " \t:*")
 	switch asciiLower(key) {
 	case "pass":
 		w := passWord

@@ -16,9 +16,12 @@ func extent(text string, first, last, from int, line bool) (int, int) {
 	return value(text, from, line, first == 0 || strings.IndexByte("\"'`", text[first-1]) < 0)
 }
 
-// afterOperator returns where the value begins of which at is behind its operator: there, on the next line after a backslash or if
-// it is a block of YAML.
+// afterOperator returns where the value begins of which at is behind its operator: there, behind the stars of
+// Markdown, on the next line after a backslash or if it is a block of YAML.
 func afterOperator(text string, at int) int {
+	if strings.HasPrefix(text[at:], "** ") {
+		at = skipBlank(text, at+2) // **Password:** x
+	}
 	for strings.HasPrefix(text[at:], "\\\n") || strings.HasPrefix(text[at:], "\\\r\n") {
 		at = skipBlank(text, at+strings.IndexByte(text[at:], '\n')+1)
 	}

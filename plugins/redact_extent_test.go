@@ -131,13 +131,41 @@ func TestFlagsAfterFlags(t *testing.T) {
 	}
 }
 
-// Each of these made every name be followed to the end of the text: an hour for what takes a moment.
+// Each of these made every name be followed to the end of the text: minutes for what takes a moment.
 func TestRedactManyDirectories(t *testing.T) {
 	r := redactor(t, plugins.RedactConfig{})
 	for _, unit := range []string{"pwd=/", "pwd=~", "pwd:./", "old_pwd=/a"} {
-		text := strings.Repeat(unit, 1<<20/len(unit))
+		text := strings.Repeat(unit, 1<<18/len(unit))
 		require.Equal(t, text, r.Text(text))
 		require.Equal(t, text+" pwd=[redacted:password]", r.Text(text+" pwd=hunter2"))
 	}
 	require.Equal(t, "pwd='/srv/app' pwd=\"~/x\" PWD=/a/b", r.Text("pwd='/srv/app' pwd=\"~/x\" PWD=/a/b"))
+}
+
+// The name and the value may be dressed up.
+func TestRedactDecorated(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	for in, want := range map[string]string{
+		"- **Password:** hunter2\n":                           "- **Password:** [redacted:password]\n",
+		"- **Password**: hunter2\n":                           "- **Password**: [redacted:password]\n",
+		"**API key:** `hunter2`":                              "**API key:** `[redacted:api-key]`",
+		"*password*=hunter2":                                  "*password*=[redacted:password]",
+		`<add key="DbPassword" value="hunter2" />`:            `<add key="DbPassword" value="[redacted:password]" />`,
+		`<property name='password' value='hunter2'/>`:         `<property name='password' value='[redacted:password]'/>`,
+		"password: !!str hunter2\nuser: bob":                  "password: [redacted:password]\nuser: bob",
+		"password: &p !!str \"hunter2 x\"\nuser: bob":         "password: [redacted:password]\"\nuser: bob",
+		"password: !abc hunter2":                              "password: [redacted:password]",
+		"SECRET_KEY_BASE=hunter2hunter2":                      "SECRET_KEY_BASE=[redacted:secret]",
+		"{\"password:\":\"hunter2\",\" Token \":\"hunter2\"}": "{\"password:\":\"[redacted:password]\",\" Token \":\"[redacted:token]\"}",
+		`<input type="password" id="x" value=""/>`:            `<input type="password" id="x" value=""/>`,
+		"**token** counts, **password** rules":                "**token** counts, **password** rules",
+		"def f(*token, **password): pass":                     "def f(*token, **password): pass",
+		"password ** 2":                                       "password ** 2",
+	} {
+		assert.Equal(t, want, r.Text(in), in)
+	}
+	for _, unit := range []string{"password: ! ", "password: &a ", "password: !\"", "**password:** ", "\"password\" value="} {
+		text := strings.Repeat(unit, 1<<16/len(unit))
+		assert.NotEmpty(t, r.Text(text))
+	}
 }
