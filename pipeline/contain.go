@@ -55,8 +55,14 @@ func contain[T any](f func() (T, error)) (out T, err error) {
 	return out, err
 }
 
-// text is err.Error() of foreign errors: fmt survives an Error method that panics.
-func text(err error) string { return fmt.Sprint(err) }
+// text is err.Error() of foreign errors: fmt survives an Error method that panics, contain one that ends its goroutine.
+func text(err error) string {
+	s, failed := contain(func() (string, error) { return fmt.Sprint(err), nil })
+	if failed != nil {
+		return fmt.Sprintf("an error of type %T whose text cannot be read", err)
+	}
+	return s
+}
 
 // stopped reports whether err is the way in which foreign code passes on that ctx was cancelled. Code that
 // says it was cancelled while its call was not has simply failed.
