@@ -108,6 +108,9 @@ func (r *Redactor) assignment(text string, start, end int) (span, int) {
 	if from < len(text) && w.isDirectory(text[from:from+1]) {
 		return span{}, max(end, from) // before its end is looked for: it may be far, and another name be in it
 	}
+	if isTemplate(text, from) {
+		return span{}, max(end, from) // its blanks would end it
+	}
 	from, to := extent(text, first, last, from, w.line)
 	if !w.secret(text[from:to]) || cli && text[from] == '-' {
 		return span{}, max(end, from)
@@ -342,11 +345,18 @@ func pairs(text string, at int) bool {
 var (
 	// placeholder matches values that stand for a secret: variables, templates, stars, `<your key>`.
 	placeholder = regexp.MustCompile(`\A(?:\$[A-Z_][A-Z0-9_]*|\$?\{\{?[ A-Za-z0-9_.:-]*\}?\}|\$\([A-Za-z_ ./-]*\)|%[svqd+]+|\*+|x{3,}|X{3,}|\.{3,}|…|<[A-Za-z _-]*>)\z`)
+	// template matches what Helm, GitHub Actions and others put a secret into.
+	template = regexp.MustCompile(`\A["'` + "`" + `]?\$?\{\{[-+]?[ A-Za-z0-9_.:|$-]*\}\}`)
 	// calling matches code that gets a secret from somewhere.
 	calling = regexp.MustCompile(`\A(?:[A-Za-z_][A-Za-z0-9_.]*\(\)|(?i:os\.getenv|os\.environ|getenv|system\.getenv|process\.env|std::env|env\[).*)\z`)
 	// member matches a path into a structure, such as cfg.Password.
 	member = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\.([A-Za-z_][A-Za-z0-9_]*)\z`)
 )
+
+func isTemplate(text string, from int) bool {
+	m := template.FindStringIndex(text[from:min(from+2*mostName, len(text))])
+	return m != nil && ends(text, from+m[1])
+}
 
 // types are values that say what a secret would be, and those that say that there is none.
 var types = map[string]bool{"true": true, "false": true, "null": true, "nil": true, "none": true, "undefined": true, "string": true, "str": true,

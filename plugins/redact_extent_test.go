@@ -169,3 +169,36 @@ func TestRedactDecorated(t *testing.T) {
 		assert.NotEmpty(t, r.Text(text))
 	}
 }
+
+// What a template puts a secret into is none, and a tool that reads one returns it as it is.
+func TestRedactLeavesTemplates(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	for _, in := range []string{
+		"password: ${{ secrets.DB_PASSWORD }}\n", "token: ${{secrets.GITHUB_TOKEN}}", "password: {{ .Values.db.password | quote }}\n",
+		`API_KEY="${{ secrets.API_KEY }}"`, "--token ${{ secrets.TOKEN }} --x", "password={{- .Values.password -}}",
+		"Authorization: ${{ secrets.TOKEN }}\n",
+	} {
+		assert.Equal(t, in, r.Text(in))
+	}
+	for in, want := range map[string]string{
+		"password={{hunter2":              "password=[redacted:password]",
+		"password={{x}}hunter2":           "password=[redacted:password]",
+		`password={{ "hunter2" }}`:        `password=[redacted:password] "hunter2" }}`,
+		"password: {{ a }} token=hunter2": "password: {{ a }} token=[redacted:token]",
+	} {
+		assert.Equal(t, want, r.Text(in), in)
+	}
+	wide := "password={{" + strings.Repeat(" ", 124) + "}}"
+	assert.Equal(t, wide, r.Text(wide))
+	assert.NotContains(t, r.Text(wide+"hunter2"), "{{ ")
+	text := strings.Repeat("password={{ a }} ", 1<<12)
+	assert.Equal(t, text, r.Text(text))
+}
+
+// An error that was cut in the middle of a URL still holds the first half of its password.
+func TestRedactCutURL(t *testing.T) {
+	r := redactor(t, plugins.RedactConfig{})
+	long := strings.Repeat("x ", 8<<10)
+	assert.Equal(t, long+"dial postgres://bob:[redacted:token]…", r.Text(long+"dial postgres://bob:hunter2…"))
+	assert.Equal(t, long+"dial http://localhost:8080", r.Text(long+"dial http://localhost:8080"))
+}

@@ -91,11 +91,17 @@ const longText = 16 << 10
 var tokenStart = regexp.MustCompile(`(?:gh[pousr]_|github_pat_|gl[a-z]{2,5}-|xox[a-z]-|xapp-|[sr]k_(?:live|test)_|whsec_|sk-|AIza|ya29\.|GOCSPX-|eyJ|AKIA|ASIA|` +
 	`npm_|pypi-|SG\.|hf_|do[opr]_v1_|dapi|hv[sbr]\.|AGE-SECRET-KEY-)[A-Za-z0-9_.+/=-]*(?:…)?\z`)
 
+// cutURL matches a password in a URL that was cut before the @ that would show it to be one.
+var cutURL = regexp.MustCompile(`://[^\s/:@"'<>]*:([^\s/@"'<>]+)…\z`)
+
 // cutToken finds what may be the beginning of a token at the end of a long text.
 func cutToken(text string, rank int, spans []span) []span {
 	const tail = 256
 	if len(text) < longText {
 		return spans
+	}
+	if m := cutURL.FindStringSubmatchIndex(text[len(text)-tail:]); m != nil {
+		spans = append(spans, span{len(text) - tail + m[2], len(text) - tail + m[3], kindToken, rank})
 	}
 	if m := tokenStart.FindStringIndex(text[len(text)-tail:]); m != nil {
 		from := len(text) - tail + m[0]
