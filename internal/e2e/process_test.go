@@ -173,6 +173,10 @@ func serve() error {
 		return err
 	}
 	defer done()
+	if s.Setup.Uncached {
+		// For the whole process, and before its first worker.
+		sdkworker.SetStickyWorkflowCacheSize(0)
+	}
 	w := sdkworker.New(c, s.Queue, s.Setup.Build.options(options(p)))
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)

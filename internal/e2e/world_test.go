@@ -77,6 +77,8 @@ type setup struct {
 	Approvers approval.Directory         `json:"approvers,omitzero"`
 	// Robot is what an approver in the worker says: allow, deny, unavailable, panic, or hang until its context ends.
 	Robot string `json:"robot,omitempty"`
+	// Uncached makes a worker that is a process of its own replay the whole history at every task.
+	Uncached bool `json:"uncached,omitempty"`
 	// Build is what this version of a worker has, beside what all have.
 	Build *build `json:"build,omitempty"`
 }
