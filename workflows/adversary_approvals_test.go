@@ -216,3 +216,24 @@ func TestAnEditOfAGuardedCallDenies(t *testing.T) {
 	require.Empty(t, b.paid)
 	require.Equal(t, approval.Denied, b.list().Closed[0].How)
 }
+
+// A check that panics refuses the update as any other does, and its sender is told nothing of the worker's insides. The
+// question stays open.
+func TestACheckOfAnAnswerThatPanics(t *testing.T) {
+	s := asking(oneAsk)
+	s.checkAnswer = func(approval.Approval, approval.Resolution) error { panic("out of order") }
+	b := newBench(t, s)
+	var out outcome
+	b.env.RegisterDelayedCallback(func() {
+		b.env.UpdateWorkflow(protocol.UpdateResolve, "", &out, approval.Resolution{Key: b.list().Pending[0].Key, Decision: approval.Allow})
+		b.env.RegisterDelayedCallback(func() {
+			require.Len(t, b.list().Pending, 1)
+			b.env.SignalWorkflow(protocol.SignalApproval, approval.Resolution{Key: b.list().Pending[0].Key, Decision: approval.Allow, By: "alice"})
+		}, time.Minute)
+	}, time.Hour)
+	require.Equal(t, []string{"OK"}, b.codes(b.run(protocol.AgentInput{})))
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, out.rejected, &refused)
+	require.Equal(t, protocol.ErrorBadAnswer, refused.Type())
+	require.Equal(t, "answer refused: it could not be checked", refused.Message())
+}

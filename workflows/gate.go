@@ -21,7 +21,7 @@ type Config struct {
 	// by an activity that somebody registers under its name.
 	Decide, Admit any
 	// CheckAnswer says why an answer would not count, for updates, whose sender can be told at once. Nothing depends on it:
-	// Admit looks again. Nil lets every answer in.
+	// Admit looks again. Nil lets every answer in; a panic refuses.
 	CheckAnswer func(approval.Approval, approval.Resolution) error
 	// Attributes is the local activity that asks whether search attributes can be written; nil never asks.
 	Attributes any
@@ -263,12 +263,12 @@ func (g *gate) register(ctx workflow.Context) error {
 			if err != nil {
 				return err
 			}
-			return g.checkUpdate(r)
+			return g.checkUpdate(ctx, r)
 		}})
 }
 
 // checkUpdate refuses an answer that would change nothing. It never runs in a replay, so it may ask the worker.
-func (g *gate) checkUpdate(r approval.Resolution) error {
+func (g *gate) checkUpdate(ctx workflow.Context, r approval.Resolution) error {
 	q, open := g.ledger.Question(r.Key)
 	switch {
 	case !open && r.Decision == approval.Revoke:
@@ -284,10 +284,21 @@ func (g *gate) checkUpdate(r approval.Resolution) error {
 	if g.cfg.CheckAnswer == nil {
 		return nil
 	}
-	if err := g.cfg.CheckAnswer(q, r); err != nil {
+	if err := g.checkAnswer(ctx, q, r); err != nil {
 		return temporal.NewNonRetryableApplicationError("answer refused: "+short(err.Error(), mostReason), protocol.ErrorBadAnswer, nil)
 	}
 	return nil
+}
+
+// checkAnswer asks the worker. Of a panic the sender is told no more than that: the SDK would send the worker's stack along.
+func (g *gate) checkAnswer(ctx workflow.Context, q approval.Approval, r approval.Resolution) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			workflow.GetLogger(ctx).Error("assent: the check of an answer panicked", "key", q.Key, "panic", p)
+			err = errors.New("it could not be checked")
+		}
+	}()
+	return g.cfg.CheckAnswer(q, r)
 }
 
 func notPending(why string) error {

@@ -55,6 +55,8 @@ type setup struct {
 	approvers approval.Directory
 	// hookTimeout is a minute unless set.
 	hookTimeout time.Duration
+	// checkAnswer is the engine's unless set.
+	checkAnswer func(approval.Approval, approval.Resolution) error
 }
 
 // memory is a blob store without a disk.
@@ -132,7 +134,10 @@ func newBench(t *testing.T, s setup) *bench {
 	})
 	require.NoError(t, err)
 	b.engine = engine
-	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, CheckAnswer: engine.CheckAnswer,
+	if s.checkAnswer == nil {
+		s.checkAnswer = engine.CheckAnswer
+	}
+	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, CheckAnswer: s.checkAnswer,
 		DecideTimeout: 2 * time.Minute})
 	require.NoError(t, err)
 	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
