@@ -20,8 +20,8 @@ type Config struct {
 	// Decide and Admit are the local activities: top-level functions, because a method value could be replaced
 	// by an activity that somebody registers under its name.
 	Decide, Admit any
-	// CheckAnswer says why an answer would not count, for updates, whose sender can be told at once. Nothing depends on it:
-	// Admit looks again. Nil lets every answer in; a panic refuses.
+	// CheckAnswer says why an answer would not count, for updates, whose sender can be told at once. It must not change the
+	// question. Nothing depends on it: Admit looks again. Nil lets every answer in; a panic refuses.
 	CheckAnswer func(approval.Approval, approval.Resolution) error
 	// Attributes is the local activity that asks whether search attributes can be written; nil never asks.
 	Attributes any
