@@ -38,19 +38,24 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 	if err != nil {
 		return protocol.GenerateResponse{}, err
 	}
-	added := addedMessages(req, before)
-	request := model.Request{System: req.System, MaxOutputTokens: req.MaxOutputTokens}
-	if request.Messages, err = e.resolved(ctx, append(before, added...)); err != nil {
-		return protocol.GenerateResponse{}, err
-	}
-	if req.Toolset != nil {
-		raw, err := e.cfg.Blobs.Get(ctx, *req.Toolset)
+	if req.PromptRef != nil {
+		raw, err := e.cfg.Blobs.Get(ctx, *req.PromptRef)
 		if err != nil {
 			return protocol.GenerateResponse{}, err
 		}
-		if err := json.Unmarshal(raw, &request.Tools); err != nil {
-			return protocol.GenerateResponse{}, fmt.Errorf("read frozen toolset: %w", err)
-		}
+		req.Prompt = string(raw)
+	}
+	added := addedMessages(req, before)
+	frozen, err := e.thaw(ctx, req.Frozen)
+	if err != nil {
+		return protocol.GenerateResponse{}, err
+	}
+	request := model.Request{System: frozen.System, MaxOutputTokens: req.MaxOutputTokens}
+	if !req.NoTools {
+		request.Tools = frozen.Tools
+	}
+	if request.Messages, err = e.resolved(ctx, append(before, added...)); err != nil {
+		return protocol.GenerateResponse{}, err
 	}
 	turn, used, err := e.ask(ctx, req.Models, request)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestTheFirstModelThatWorksAnswers(t *testing.T) {
 	refused := &model.Error{Kind: "bad_request", Msg: "never"}
 	a, b, c := failing(refused), failing(limited), text("hello")
 	bench := newBench(t, models(map[string]model.Model{"a": a, "b": b, "c": c}))
-	resp, err := bench.generate(protocol.GenerateRequest{Models: []string{"a:x", "b:y", "c:z"}, Prompt: "go", System: "s", MaxOutputTokens: 9})
+	resp, err := bench.generate(protocol.GenerateRequest{Models: []string{"a:x", "b:y", "c:z"}, Prompt: "go", Frozen: bench.frozen(activities.Frozen{System: "s"}), MaxOutputTokens: 9})
 	require.NoError(t, err)
 	require.Equal(t, "c:z", resp.Model)
 	require.Equal(t, "hello", resp.Text)

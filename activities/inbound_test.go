@@ -261,9 +261,17 @@ func TestResolveToolset(t *testing.T) {
 	require.Equal(t, "memory", resp.Store)
 	require.False(t, resp.Attributes, "without a server there are no search attributes")
 	require.False(t, resp.Observers)
-	frozen, err := b.store.Get(context.Background(), resp.Toolset)
+	frozen, err := b.store.Get(context.Background(), resp.Frozen)
 	require.NoError(t, err)
 	require.Contains(t, string(frozen), `"name":"look"`)
+	require.Nil(t, resp.PromptRef, "a short prompt travels with the first turn")
+
+	long := in
+	long.Prompt = strings.Repeat("<", protocol.InlinePrompt+1)
+	require.NoError(t, b.call(protocol.ActivityResolveToolset, b.engine.ResolveToolset, protocol.ResolveRequest{Input: long}, &resp))
+	prompt, err := b.store.Get(context.Background(), *resp.PromptRef)
+	require.NoError(t, err)
+	require.Equal(t, long.Prompt, string(prompt))
 
 	for name, change := range map[string]func(*protocol.AgentInput){
 		"profile":  func(in *protocol.AgentInput) { in.AgentType = "q" },
@@ -272,7 +280,6 @@ func TestResolveToolset(t *testing.T) {
 		"tool":     func(in *protocol.AgentInput) { in.Tools = &[]string{"fly"} },
 		"tree":     func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: worktree.Tree} },
 		"rule":     func(in *protocol.AgentInput) { in.Permissions = &protocol.Tighten{Ask: []permission.Rule{{}}} },
-		"prompt":   func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("<", 300<<10) },
 		"rules": func(in *protocol.AgentInput) {
 			in.Permissions = &protocol.Tighten{Deny: []permission.Rule{{Tool: permission.One("run"), Reason: strings.Repeat("x", protocol.MaxTighten)}}}
 		},

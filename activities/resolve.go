@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -27,9 +26,6 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if !ok {
 		return resp, e.unknownProfile(in.AgentType)
 	}
-	if n := size(in.Prompt) + size(p.System); n > protocol.MaxInput {
-		return resp, fault.Configf("prompt", "has %d bytes of JSON with the system prompt of profile %q, at most %d fit", n, p.Name, protocol.MaxInput)
-	}
 	names, err := e.models(in, p)
 	if err != nil {
 		return resp, err
@@ -49,22 +45,22 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if _, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Isolation: string(iso.Kind)}); err != nil {
 		return resp, err
 	}
-	frozen, err := json.Marshal(specs(set))
+	ref, err := e.freeze(ctx, Frozen{System: p.System, Tools: specs(set)})
 	if err != nil {
 		return resp, err
 	}
-	ref, err := e.cfg.Blobs.Put(ctx, frozen)
+	prompt, err := e.prompt(ctx, in.Prompt)
 	if err != nil {
 		return resp, err
 	}
 	resp = protocol.ResolveResponse{
-		Models: names, System: p.System, Tools: facts(set, from), ToolsetHash: set.Hash(), Toolset: ref, Isolation: iso,
+		Models: names, Tools: facts(set, from), ToolsetHash: set.Hash(), Frozen: ref, PromptRef: prompt, Isolation: iso,
 		Limits: limits(in, p), KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
 		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(),
 	}
 	if n := size(resp); n > protocol.MaxInput {
 		// One that the server refuses would not say why.
-		return protocol.ResolveResponse{}, fault.Configf("tools", "%d tools with the system prompt of profile %q have %d bytes of JSON, at most %d fit",
+		return protocol.ResolveResponse{}, fault.Configf("tools", "%d tools of profile %q have %d bytes of JSON, at most %d fit",
 			set.Len(), p.Name, n, protocol.MaxInput)
 	}
 	return resp, nil

@@ -151,6 +151,14 @@ func (b *bench) generate(req protocol.GenerateRequest) (resp protocol.GenerateRe
 	return resp, err
 }
 
+// frozen stores what an agent's start would have frozen.
+func (b *bench) frozen(f activities.Frozen) *blob.Ref {
+	b.t.Helper()
+	ref, err := b.store.Put(context.Background(), raw(f))
+	require.NoError(b.t, err)
+	return &ref
+}
+
 // granted puts a grant into the header of the next call.
 func (b *bench) granted(g protocol.Grant) {
 	b.t.Helper()

@@ -190,13 +190,23 @@ type AgentResult struct {
 	// Output is the model's last text, shortened to 16 KiB; the transcript has it whole.
 	Output string `json:"output"`
 	// Error says what went wrong when Status is not ok.
-	Error    string      `json:"error,omitempty"`
-	Usage    model.Usage `json:"usage"`
-	CostUSD  float64     `json:"costUSD"`
-	Turns    int         `json:"turns"`
-	Calls    int         `json:"calls"`
-	Asked    int         `json:"asked"`
-	Restarts int         `json:"restarts"`
+	Error string `json:"error,omitempty"`
+	// Structured is the output that was asked for by a schema, or StructuredRef if it is larger than 16 KiB.
+	Structured    json.RawMessage `json:"structured,omitempty"`
+	StructuredRef *blob.Ref       `json:"structuredRef,omitempty"`
+	// Usage counts compactions too, and so does CostUSD.
+	Usage   model.Usage `json:"usage"`
+	CostUSD float64     `json:"costUSD"`
+	// UnpricedTurns are those whose cost is unknown and not in CostUSD.
+	UnpricedTurns int `json:"unpricedTurns,omitempty"`
+	// LostUSD bounds what attempts may have cost whose answer was lost. The budget counts it and CostUSD does not.
+	LostUSD float64 `json:"lostUSD,omitempty"`
+	Turns   int     `json:"turns"`
+	// Compactions is how often older turns were summarised.
+	Compactions int `json:"compactions,omitempty"`
+	Calls       int `json:"calls"`
+	Asked       int `json:"asked"`
+	Restarts    int `json:"restarts"`
 	// Transcript points to the last node of the hash chain of messages.
 	Transcript  *blob.Ref  `json:"transcript,omitempty"`
 	Store       string     `json:"store,omitempty"`

@@ -23,6 +23,10 @@ const (
 	MaxDecisions = 1 << 20
 	// InlineText bounds the text of a turn and the output of an agent.
 	InlineText = 16 << 10
+	// InlinePrompt bounds the prompt of a turn; a longer one is in history once, as the agent's input.
+	InlinePrompt = 16 << 10
+	// InlineStructured bounds an agent's structured output.
+	InlineStructured = 16 << 10
 	// MaxCallsPerTurn bounds the calls of one turn that are looked at; the rest is skipped.
 	MaxCallsPerTurn = 128
 )
@@ -76,12 +80,16 @@ type ResolveRequest struct {
 // ResolveResponse is recorded once; restarts keep it.
 type ResolveResponse struct {
 	Models      []string    `json:"models"`
-	System      string      `json:"system,omitempty"`
 	Tools       []ToolFacts `json:"tools"`
 	ToolsetHash string      `json:"toolsetHash"`
-	// Toolset points to the JSON of the frozen tools as the model sees them.
-	Toolset     blob.Ref           `json:"toolset"`
-	Limits      Limits             `json:"limits"`
+	// Frozen points to what every turn needs and none carries: system prompt, tools as the model sees them, prices of
+	// the models, schema of the output.
+	Frozen blob.Ref `json:"frozen"`
+	// PromptRef points to a prompt of more than InlinePrompt bytes.
+	PromptRef *blob.Ref `json:"promptRef,omitempty"`
+	Limits    Limits    `json:"limits"`
+	// BudgetUSD is the smaller of the input's and the profile's; nil is none.
+	BudgetUSD   *float64           `json:"budgetUSD,omitempty"`
 	Isolation   worktree.Isolation `json:"isolation"`
 	KeepOnError bool               `json:"keepOnError,omitempty"`
 	// Dir is where tools run without a worktree.
@@ -132,20 +140,30 @@ type DisposeResponse struct {
 // GenerateRequest asks for one turn. Messages travel by reference; only what is new is here.
 type GenerateRequest struct {
 	Models []string `json:"models"`
-	System string   `json:"system,omitempty"`
-	Store  string   `json:"store"`
+	// Profile is the agent type: its worker knows how to check the output.
+	Profile string `json:"profile,omitempty"`
+	Store   string `json:"store"`
+	// Frozen is that of ResolveResponse; NoTools makes this a turn without its tools.
+	Frozen  *blob.Ref `json:"frozen,omitempty"`
+	NoTools bool      `json:"noTools,omitempty"`
 	// Transcript is the last node; nil at the first turn.
 	Transcript *blob.Ref `json:"transcript,omitempty"`
-	// Prompt is the first message and goes with a nil Transcript.
-	Prompt string `json:"prompt,omitempty"`
+	// Prompt, or PromptRef if it is long, is the first message and goes with a nil Transcript.
+	Prompt    string    `json:"prompt,omitempty"`
+	PromptRef *blob.Ref `json:"promptRef,omitempty"`
+	// Earlier is the last node of the life before a restart; it goes with a nil Transcript.
+	Earlier *blob.Ref `json:"earlier,omitempty"`
+	// Compacted says that the conversation has just been compacted for this turn.
+	Compacted bool `json:"compacted,omitempty"`
 	// Results answer the calls of the turn before, in order.
 	Results []model.ToolResult `json:"results,omitempty"`
 	// Note is text of the engine for the model, such as that a limit was reached.
-	Note    string    `json:"note,omitempty"`
-	Toolset *blob.Ref `json:"toolset,omitempty"`
+	Note string `json:"note,omitempty"`
 	// MaxOutputTokens bounds the turn.
 	MaxOutputTokens int `json:"maxOutputTokens"`
-	Turn            int `json:"turn"`
+	// LeftUSD is what is left of the budget; nil without one.
+	LeftUSD *float64 `json:"leftUSD,omitempty"`
+	Turn    int      `json:"turn"`
 }
 
 // Requested is one call of a turn.
@@ -160,8 +178,9 @@ type Requested struct {
 	Raw string `json:"raw,omitempty"`
 }
 
-// GenerateResponse is one turn as history keeps it.
+// GenerateResponse is one turn as history keeps it. If Compacted or OverBudget is set, there was no turn.
 type GenerateResponse struct {
+	// Transcript is the last node now.
 	Transcript blob.Ref    `json:"transcript"`
 	Model      string      `json:"model"`
 	Text       string      `json:"text,omitempty"`
@@ -171,6 +190,45 @@ type GenerateResponse struct {
 	Stop    model.Stop  `json:"stop"`
 	Usage   model.Usage `json:"usage"`
 	CostUSD float64     `json:"costUSD"`
+	// Unpriced says that no price is known for the model: CostUSD is 0 and means nothing.
+	Unpriced bool `json:"unpriced,omitempty"`
+	// LostUSD bounds what earlier attempts of this activity may have cost: they asked a model and their answer was lost.
+	LostUSD float64 `json:"lostUSD,omitempty"`
+	// Compacted says that older turns were summarised, which is what Usage and CostUSD are about: ask again.
+	Compacted *Compacted `json:"compacted,omitempty"`
+	// OverBudget says why the turn was not begun: what is left of the budget does not pay for it.
+	OverBudget string `json:"overBudget,omitempty"`
+	// Structured is the output of a turn without calls, or StructuredRef if it is larger than InlineStructured. Issues say
+	// where it does not fit.
+	Structured    json.RawMessage `json:"structured,omitempty"`
+	StructuredRef *blob.Ref       `json:"structuredRef,omitempty"`
+	Issues        []tool.Issue    `json:"issues,omitempty"`
+}
+
+// Spent is what an agent has used up so far.
+type Spent struct {
+	Usage         model.Usage `json:"usage"`
+	CostUSD       float64     `json:"costUSD"`
+	UnpricedTurns int         `json:"unpricedTurns,omitempty"`
+	LostUSD       float64     `json:"lostUSD,omitempty"`
+	Compactions   int         `json:"compactions,omitempty"`
+}
+
+// Add counts an answer of Generate.
+func (s *Spent) Add(r GenerateResponse) {
+	s.Usage, s.CostUSD, s.LostUSD = s.Usage.Add(r.Usage), s.CostUSD+r.CostUSD, s.LostUSD+r.LostUSD
+	if r.Unpriced {
+		s.UnpricedTurns++
+	}
+	if r.Compacted != nil {
+		s.Compactions++
+	}
+}
+
+// Compacted counts what a summary replaces for the model. The transcript keeps it.
+type Compacted struct {
+	Turns    int `json:"turns"`
+	Messages int `json:"messages"`
 }
 
 // DecideRequest asks for the decision on one call. It is the input of a local activity and never in history.

@@ -53,15 +53,19 @@ type agent struct {
 	// tighten is in.Permissions as tools' workers get it.
 	tighten json.RawMessage
 
-	transcript *blob.Ref
-	output     string
-	usage      model.Usage
-	cost       float64
-	turns      int
-	calls      int
-	asked      int
-	restarts   int
-	idle       int
+	// transcript is the last node of the conversation, earlier that of the life before a restart.
+	transcript    *blob.Ref
+	earlier       *blob.Ref
+	output        string
+	structured    json.RawMessage
+	structuredRef *blob.Ref
+	// spent is what the models cost.
+	spent    protocol.Spent
+	turns    int
+	calls    int
+	asked    int
+	restarts int
+	idle     int
 	// overCalls is set when a call was skipped for maxToolCalls: one that uses exactly all may still be done.
 	overCalls bool
 	// seen holds digests of (tool, input, result): a turn that adds none is idle.
@@ -149,7 +153,7 @@ func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
 			return a.result(ctx, protocol.Cancelled, errCancelled), nil
 		case errors.As(err, &lost) && a.restarts < maxRestarts:
 			a.restarts++
-			a.transcript, a.idle, a.seen, a.retries = nil, 0, map[string]bool{}, nil
+			a.restart()
 			workflow.GetLogger(ctx).Warn("assent: environment lost, the agent starts again", "restart", a.restarts, "reason", lost.why)
 			continue
 		case isConfig(err) && a.turns == 0:
@@ -266,34 +270,6 @@ func (a *agent) last(ctx workflow.Context, results []model.ToolResult, limit str
 	return protocol.LimitHit, errors.New(limit)
 }
 
-// generate is one turn of the model. Messages travel by reference.
-func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note string, tools bool) (protocol.GenerateResponse, error) {
-	a.turns++
-	req := protocol.GenerateRequest{
-		Models: a.frozen.Models, System: a.frozen.System, Store: a.frozen.Store, Transcript: a.transcript,
-		Results: results, Note: note, MaxOutputTokens: a.frozen.Limits.MaxOutputTokens, Turn: a.turns,
-	}
-	if a.transcript == nil {
-		req.Prompt = a.in.Prompt
-	}
-	if tools {
-		req.Toolset = &a.frozen.Toolset
-	}
-	var resp protocol.GenerateResponse
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 15 * time.Minute, HeartbeatTimeout: 30 * time.Second, WaitForCancellation: true,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 10,
-			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorModel, protocol.ErrorStore}},
-		Summary: fmt.Sprintf("turn %d", a.turns),
-	})
-	if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req), &resp); err != nil {
-		return resp, err
-	}
-	a.transcript, a.output = &resp.Transcript, resp.Text
-	a.usage, a.cost = a.usage.Add(resp.Usage), a.cost+resp.CostUSD
-	return resp, nil
-}
-
 // result is what the agent returns; questions that are still open are closed first.
 func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) protocol.AgentResult {
 	a.gate.finish(ctx, "the agent ended", protocol.StatusDone)
@@ -304,8 +280,9 @@ func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) 
 		_ = f.Get(after, nil)
 	}
 	r := protocol.AgentResult{
-		Status: status, Output: a.output, Usage: a.usage, CostUSD: a.cost, Turns: a.turns, Calls: a.calls, Asked: a.asked,
-		Restarts: a.restarts, Transcript: a.transcript, Store: a.frozen.Store, ToolsetHash: a.frozen.ToolsetHash,
+		Status: status, Output: a.output, Structured: a.structured, StructuredRef: a.structuredRef,
+		Usage: a.spent.Usage, CostUSD: a.spent.CostUSD, UnpricedTurns: a.spent.UnpricedTurns, LostUSD: a.spent.LostUSD,
+		Turns: a.turns, Compactions: a.spent.Compactions, Calls: a.calls, Asked: a.asked, Restarts: a.restarts, Transcript: a.transcript, Store: a.frozen.Store, ToolsetHash: a.frozen.ToolsetHash,
 		Artifacts: a.artifacts, Escalation: a.escalation,
 	}
 	if r.Artifacts == nil {
