@@ -12,9 +12,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )

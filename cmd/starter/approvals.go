@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/internal/workerproc"
 )
 

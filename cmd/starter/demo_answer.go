@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/protocol"
 )
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/demo"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/follow"
 )
 
 // attendant shows a demo's agent and takes the answers of the person at the terminal.

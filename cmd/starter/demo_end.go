@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/toolbox"

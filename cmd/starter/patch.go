@@ -11,9 +11,9 @@ import (
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/internal/workerproc"
 	"github.com/assent-dev/assent/protocol"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/follow"
 )
 
 // answer shows what happens to a question.

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/protocol"
 )
 

@@ -9,11 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/devserver"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/internal/workerproc"
 )
 

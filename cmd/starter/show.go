@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )

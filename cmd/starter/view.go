@@ -10,9 +10,9 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/follow"
 )
 
 // answers takes what happens to questions.

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/follow"
 )
 
 func (a *app) watchCommand() *cobra.Command {

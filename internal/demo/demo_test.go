@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/protocol"
 )
 

@@ -10,9 +10,9 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )

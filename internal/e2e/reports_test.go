@@ -21,9 +21,9 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
-	"github.com/assent-dev/assent/internal/follow"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"

@@ -20,7 +20,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"

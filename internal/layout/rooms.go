@@ -75,7 +75,7 @@ var Rooms = []Room{
 
 	{".", 9, "the front door: New and NewGuard under one import", []string{temporalSDK}, nil},
 	{"internal/exit", 9, "`error:` and `hint:` lines and exit codes of the commands", nil, []string{"worker", "workflows", "activities"}},
-	{"internal/follow", 9, "history to events, each once; needs a server and no worker", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities"}},
+	{"follow", 9, "history to events, each once; needs a server and no worker", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities"}},
 	{"internal/verify", 9, "what a history proves: every tool call was permitted, or which was not", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities", "os", "net", "net/http"}},
 	{"internal/devserver", 9, "find, build, start and stop a development server", []string{temporalAPI, grpc, "golang.org/x/sys"}, []string{"worker", "workflows", "activities"}},
 

@@ -25,7 +25,7 @@ func keys(t testing.TB) protocol.Keyring {
 // committed are the histories that the repository keeps for replay and for followers.
 func committed(t testing.TB) map[string]string {
 	out := map[string]string{}
-	for _, dir := range []string{"workflows", "internal/follow"} {
+	for _, dir := range []string{"workflows", "follow"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "testdata", "histories", "*.json"))
 		require.NoError(t, err)
 		for _, f := range files {

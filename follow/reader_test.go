@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/assent-dev/assent/internal/follow"
+	"github.com/assent-dev/assent/follow"
 )
 
 // A Reader needs no server: here it reads a history from a file, as `temporal workflow show -o json` writes it.
