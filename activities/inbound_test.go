@@ -329,7 +329,7 @@ func TestObserveLoadsTheArguments(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	pipe, store := pipeline.New(pipeline.Config{}), newMemory()
+	pipe, store := pipeline.New(pipeline.Config{}), blob.NewMemory("memory")
 	for says, cfg := range map[string]activities.Config{
 		"blob store":            {Pipeline: pipe},
 		"a pipeline is needed":  {Blobs: store},

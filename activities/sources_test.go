@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
@@ -99,7 +100,7 @@ func TestBadSources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := sourceConfig(list...)
-			cfg.Blobs, cfg.Pipeline = newMemory(), pipeline.New(pipeline.Config{})
+			cfg.Blobs, cfg.Pipeline = blob.NewMemory("memory"), pipeline.New(pipeline.Config{})
 			_, err := cfg.Pipeline.Mount(pipeline.PluginFunc("look", func(s *pipeline.Scope) error {
 				return s.Tool(tool.MustNew("look", "Looks.", func(context.Context, *tool.Context, pathIn) (string, error) { return "", nil }))
 			}))

@@ -1,11 +1,9 @@
 package activities_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,34 +34,6 @@ const (
 	callID = "0"
 )
 
-// memory is a blob store without a disk.
-type memory struct {
-	mu    sync.Mutex
-	blobs map[string][]byte
-}
-
-func newMemory() *memory { return &memory{blobs: map[string][]byte{}} }
-
-func (m *memory) ID() string { return "memory" }
-
-func (m *memory) Put(_ context.Context, data []byte) (blob.Ref, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ref := blob.RefOf(data)
-	m.blobs[ref.SHA256] = bytes.Clone(data)
-	return ref, nil
-}
-
-func (m *memory) Get(_ context.Context, ref blob.Ref) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	data, ok := m.blobs[ref.SHA256]
-	if !ok {
-		return nil, &blob.NotFoundError{Ref: ref}
-	}
-	return bytes.Clone(data), nil
-}
-
 type pathIn struct {
 	Path string `json:"path"`
 }
@@ -71,7 +41,7 @@ type pathIn struct {
 // bench is an engine that serves the tools run (execute) and look (read).
 type bench struct {
 	t      *testing.T
-	store  *memory
+	store  *blob.Memory
 	pipe   *pipeline.Pipeline
 	engine *activities.Engine
 	ran    []string
@@ -81,7 +51,7 @@ type bench struct {
 
 func newBench(t *testing.T, cfg activities.Config, plugins ...pipeline.Plugin) *bench {
 	t.Helper()
-	b := &bench{t: t, store: newMemory(), pipe: pipeline.New(pipeline.Config{})}
+	b := &bench{t: t, store: blob.NewMemory("memory"), pipe: pipeline.New(pipeline.Config{})}
 	mount := append([]pipeline.Plugin{pipeline.PluginFunc("tools", func(s *pipeline.Scope) error {
 		return errors.Join(s.Tool(b.tool("run", tool.Execute)), s.Tool(b.tool("look", tool.Read)))
 	})}, plugins...)

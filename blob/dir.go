@@ -3,7 +3,6 @@ package blob
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -74,7 +73,10 @@ func (d *Dir) Put(ctx context.Context, data []byte) (Ref, error) {
 	// Comparing instead of trusting the name heals a file that was damaged after it had been written.
 	path := d.object(ref)
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
-		return ref, nil
+		// One that is deleted at this moment, or is somebody else's, is written anew.
+		if now := time.Now(); os.Chtimes(path, now, now) == nil {
+			return ref, nil
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Ref{}, fmt.Errorf("blob: put %s: %w", ref.SHA256, err)
@@ -101,8 +103,8 @@ func (d *Dir) Get(ctx context.Context, ref Ref) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blob: get %s: %w", ref.SHA256, err)
 	}
-	if got := RefOf(data); got != ref {
-		return nil, &CorruptError{Store: d.id, Ref: ref, Got: got.SHA256}
+	if got := RefOf(data); !got.Same(ref) {
+		return nil, &CorruptError{Store: d.id, Ref: ref, Got: got}
 	}
 	return data, nil
 }
@@ -116,12 +118,8 @@ func (d *Dir) object(ref Ref) string {
 func (d *Dir) loadID() (string, error) {
 	path := filepath.Join(d.path, idName)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		var random [16]byte
-		if _, err := rand.Read(random[:]); err != nil {
-			return "", fmt.Errorf("blob: name store %q: %w", d.path, err)
-		}
 		// A hard link fails if the name exists, so of two processes that create a store both read the id of one.
-		line := []byte(hex.EncodeToString(random[:]) + "\n")
+		line := []byte(newID() + "\n")
 		if err := d.publish(path, line, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", fmt.Errorf("blob: name store %q: %w", d.path, err)
 		}
@@ -169,6 +167,10 @@ func (d *Dir) sweepTemp() {
 		return
 	}
 	for _, entry := range entries {
+		if sum, ok := strings.CutPrefix(entry.Name(), asidePrefix); ok {
+			d.putBack(filepath.Join(dir, entry.Name()), sum)
+			continue
+		}
 		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > staleTemp {
 			_ = os.Remove(filepath.Join(dir, entry.Name()))
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/protocol"
@@ -55,7 +56,7 @@ func newTeams(t *testing.T, layer permission.Layer, plugins ...pipeline.Plugin) 
 		"pay":    {Name: "pay", Risk: tool.Destructive, ActivityType: "pay"},
 		"lookup": {Name: "lookup", Risk: tool.Read, ActivityType: "lookup"},
 	}
-	engine, err := activities.New(activities.Config{Pipeline: pipe, Permissions: layer, Words: protocol.AllWords, Blobs: &memory{blobs: map[string][]byte{}}, Guarded: guarded})
+	engine, err := activities.New(activities.Config{Pipeline: pipe, Permissions: layer, Words: protocol.AllWords, Blobs: blob.NewMemory("memory"), Guarded: guarded})
 	require.NoError(t, err)
 	gate, err := workflows.NewInterceptor(workflows.Config{Words: protocol.AllWords, Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
 		DecideTimeout: 2 * time.Minute, Guarded: guarded})

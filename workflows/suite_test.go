@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"sync"
@@ -59,32 +58,6 @@ type setup struct {
 	checkAnswer func(approval.Approval, approval.Resolution) error
 }
 
-// memory is a blob store without a disk.
-type memory struct {
-	mu    sync.Mutex
-	blobs map[string][]byte
-}
-
-func (m *memory) ID() string { return "memory" }
-
-func (m *memory) Put(_ context.Context, data []byte) (blob.Ref, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ref := blob.RefOf(data)
-	m.blobs[ref.SHA256] = bytes.Clone(data)
-	return ref, nil
-}
-
-func (m *memory) Get(_ context.Context, ref blob.Ref) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	data, ok := m.blobs[ref.SHA256]
-	if !ok {
-		return nil, &blob.NotFoundError{Ref: ref}
-	}
-	return bytes.Clone(data), nil
-}
-
 type pathIn struct {
 	Path string `json:"path"`
 }
@@ -96,7 +69,7 @@ func newBench(t *testing.T, s setup) *bench {
 	b.env = suite.NewTestWorkflowEnvironment()
 	// The machine may be slow; a test that hangs is stopped by its package.
 	b.env.SetTestTimeout(10 * time.Minute)
-	store := &memory{blobs: map[string][]byte{}}
+	store := blob.NewMemory("memory")
 	b.blob = store
 	if s.model == nil {
 		script, err := scripted.Parse("script.yaml", []byte(s.script))

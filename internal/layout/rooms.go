@@ -44,7 +44,7 @@ var Rooms = []Room{
 	{"internal/hostname", 0, "the one form of a host, for rules and for connections", []string{"golang.org/x/net/idna"}, effects},
 	{"permission/argv", 0, "shell text to segments of literal tokens; token patterns", []string{shell + "/syntax"}, effects},
 
-	{"blob", 1, "content-addressed bytes: the interface and the directory driver", nil, nil},
+	{"blob", 1, "content-addressed bytes: the interface, the directory driver and the one in memory", nil, nil},
 	{"worktree", 1, "isolation, lease, patch, provider: words and policy, no git", nil, effects},
 
 	{"tool", 2, "definitions, schemas, contracts, validation, results", []string{

@@ -138,7 +138,7 @@ func (j *judged) foreign() {
 	}
 }
 
-func sameRef(a, b *blob.Ref) bool { return a != nil && b != nil && *a == *b }
+func sameRef(a, b *blob.Ref) bool { return a != nil && b != nil && a.Same(*b) }
 
 func refText(r *blob.Ref) string {
 	if r == nil {
