@@ -23,7 +23,7 @@ var updatePages = flag.Bool("update", false, "write the golden pages of the reco
 
 // What people see of recorded histories is held whole.
 func TestPages(t *testing.T) {
-	histories, err := filepath.Glob(filepath.Join("..", "..", "internal", "follow", "testdata", "histories", "*.json"))
+	histories, err := filepath.Glob(filepath.Join("..", "..", "follow", "testdata", "histories", "*.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, histories)
 	for _, path := range histories {
