@@ -53,6 +53,16 @@ func AssentAttributes(ctx context.Context) (protocol.AttributesResponse, error) 
 	return protocol.AttributesResponse{Attributes: e.attributes(ctx)}, nil
 }
 
+// AssentContinue is the local activity that names the run to an agent which has continued as new: workflow code cannot tell
+// a run from one before its reset. It is a top-level function whose name is in histories.
+func AssentContinue(ctx context.Context) (protocol.ContinueResponse, error) {
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return protocol.ContinueResponse{}, err
+	}
+	return protocol.ContinueResponse{RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Attributes: e.attributesNow(ctx)}, nil
+}
+
 // attributes reports whether the namespace has our search attributes with the right types. Upserting an unknown one would
 // loop the workflow task, so every doubt is a no, unless they were there before. It waits for the server for a moment, and
 // for less than the caller has.

@@ -243,7 +243,7 @@ func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest, slow bool
 		}
 	}
 	switch {
-	case q.Seal.RunID != resp.RunID:
+	case q.StandsIn() != resp.RunID:
 		// A reset delivers old answers again, and whoever answers may have read the question of the run before.
 		resp.How, resp.Reason = approval.Void, "the question was asked before the run was reset; it is open again under a new key"
 		return resp, nil

@@ -68,9 +68,11 @@ type Config struct {
 	// Draining are those of Guarded that new runs call without a grant: for them On is Log.
 	Draining []string
 	// Dir is where tools run without a worktree.
-	Dir         string
-	HookTimeout time.Duration
-	Log         *slog.Logger
+	Dir string
+	// ContinueAfter is the number of events after which agents continue as new; 0 leaves it to the server.
+	ContinueAfter int
+	HookTimeout   time.Duration
+	Log           *slog.Logger
 }
 
 // Engine serves the activities of one worker process. It is safe for concurrent use.
@@ -85,6 +87,12 @@ type Engine struct {
 	sources []*source
 }
 
+const (
+	// leastEvents is more than a run has before its first turn, mostEvents far less than the server takes.
+	leastEvents = 50
+	mostEvents  = 20000
+)
+
 // New checks the configuration and compiles every profile's chain, so that a bad rule is found at start.
 func New(cfg Config) (*Engine, error) {
 	switch {
@@ -96,6 +104,9 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fault.Configf("HostQueue", "worktrees need a task queue of this host's own")
 	case cfg.Enforce != "" && cfg.Enforce != Off && cfg.Enforce != Log && cfg.Enforce != On:
 		return nil, &fault.ConfigError{Key: "Enforce", Msg: "unknown mode \"" + string(cfg.Enforce) + "\"", Allowed: []string{"off", "log", "on"}}
+	}
+	if n := cfg.ContinueAfter; n != 0 && (n < leastEvents || n > mostEvents) {
+		return nil, fault.Configf("ContinueAfter", "%d is out of range; %d to %d, or 0 to leave it to the server", n, leastEvents, mostEvents)
 	}
 	e := &Engine{cfg: cfg, log: cfg.Log, chains: map[string]*permission.Chain{}}
 	if e.log == nil {

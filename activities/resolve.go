@@ -56,7 +56,7 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	resp = protocol.ResolveResponse{
 		Models: names, Tools: facts(set, from), ToolsetHash: set.Hash(), Frozen: ref, PromptRef: prompt, Isolation: iso,
 		Limits: limits(in, p), KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
-		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(),
+		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(), ContinueAfter: e.cfg.ContinueAfter,
 	}
 	if n := size(resp); n > protocol.MaxInput {
 		// One that the server refuses would not say why.

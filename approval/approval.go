@@ -41,6 +41,17 @@ type Approval struct {
 	CallID string `json:"callId"`
 	// Seal binds an answer to what was asked.
 	Seal Seal `json:"seal"`
+	// Run is the run in which the question stands now, if the one that asked has continued as new. It is no part of what is
+	// signed: an answer to a question is good as long as the question is.
+	Run string `json:"run,omitempty"`
+}
+
+// StandsIn is the run whose answers the question takes.
+func (a Approval) StandsIn() string {
+	if a.Run != "" {
+		return a.Run
+	}
+	return a.Seal.RunID
 }
 
 // Needs is how many distinct principals have to allow the call.

@@ -53,3 +53,44 @@ func (l *Ledger) Restore(c Carried) {
 		}
 	}
 }
+
+// Saved is the whole of a ledger, for a run that goes on in another one: open questions keep their keys and their age.
+type Saved struct {
+	Carried
+	Open    []Approval `json:"open,omitempty"`
+	Records []Closed   `json:"records,omitempty"`
+	Ignored []Ignored  `json:"ignored,omitempty"`
+}
+
+const (
+	savedRecords = 50
+	savedIgnored = 20
+)
+
+// Save returns what Load takes. Of what has ended it keeps the last records only. An allowed call that has not ended, and
+// an answer that is being admitted, cannot be saved: the caller waits for them.
+func (l *Ledger) Save() Saved {
+	s := Saved{Carried: l.Carry()}
+	for _, e := range l.open {
+		s.Open = append(s.Open, e.Approval)
+	}
+	s.Records = append(s.Records, l.closed[max(0, len(l.closed)-savedRecords):]...)
+	s.Ignored = append(s.Ignored, l.ignored[max(0, len(l.ignored)-savedIgnored):]...)
+	return s
+}
+
+// Load takes over what another run saved. It is called on an empty ledger.
+func (l *Ledger) Load(s Saved) {
+	l.Restore(s.Carried)
+	for _, a := range s.Open {
+		l.open = append(l.open, &entry{Approval: a})
+	}
+	l.closed, l.ignored = append(l.closed, s.Records...), append(l.ignored, s.Ignored...)
+}
+
+// Stamp says that an open question stands in another run than the one that asked, which goes on in it.
+func (l *Ledger) Stamp(key, runID string) {
+	if e := l.find(key); e != nil {
+		e.Run = runID
+	}
+}

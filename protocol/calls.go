@@ -100,6 +100,8 @@ type ResolveResponse struct {
 	Attributes bool `json:"attributes,omitempty"`
 	// Observers says that somebody wants to hear of calls that never ran.
 	Observers bool `json:"observers,omitempty"`
+	// ContinueAfter is the number of events after which a run continues as new; 0 leaves it to the server.
+	ContinueAfter int `json:"continueAfter,omitempty"`
 }
 
 // RefRequest pins a revision.

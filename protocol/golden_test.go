@@ -48,6 +48,8 @@ var payloads = map[string]any{
 	"observe_request":   protocol.ObserveRequest{},
 	"receive_request":   protocol.ReceiveRequest{},
 	"carry":             protocol.Carry{},
+	"agent_state":       protocol.AgentState{},
+	"continue_response": protocol.ContinueResponse{},
 	"tool_call":         tool.Call{},
 	"tool_result":       tool.Result{},
 	"grant":             protocol.Grant{},

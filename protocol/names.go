@@ -22,7 +22,7 @@ const (
 	GuardPrefix = "assent_"
 )
 
-// The activities. Decide, Admit and Attributes are local activities; their names are in history and never change.
+// The activities. Decide, Admit, Attributes and Continue are local activities; their names are in history and never change.
 const (
 	ActivityDecide     = "AssentDecide"
 	ActivityDecideSlow = "AssentDecideSlow"
@@ -31,6 +31,8 @@ const (
 	// ActivityAskApprover is a normal activity that puts a question to an approver in the worker.
 	ActivityAskApprover = "AssentAskApprover"
 	ActivityAttributes  = "AssentAttributes"
+	// ActivityContinue is the local activity with which an agent that continued as new learns its run.
+	ActivityContinue = "AssentContinue"
 
 	ActivityResolveToolset  = "ResolveToolset"
 	ActivityResolveRef      = "ResolveRef"

@@ -60,7 +60,10 @@ type Config struct {
 	DecideTimeout, HookTimeout time.Duration
 	// Patience is how long a call waits for a worker that serves its frozen contract; zero means 10 minutes.
 	Patience time.Duration
-	Log      *slog.Logger
+	// ContinueAfter is the number of events of history after which an agent continues as new; zero leaves it to the server,
+	// which suggests it at some 4,000 events or 4 MiB. An agent keeps the value with which it began.
+	ContinueAfter int
+	Log           *slog.Logger
 }
 
 // GuardConfig guards what a team already has, in workflows that are not agents. Its Tools, Workflows, Operations,
@@ -117,7 +120,7 @@ func New(cfg Config) (*Plugin, error) {
 		engine: activities.Config{
 			Approvers: cfg.Approvers, Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
 			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
-			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir,
+			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir, ContinueAfter: cfg.ContinueAfter,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
 		},
 	}

@@ -21,16 +21,23 @@ import (
 const maxRestarts = 3
 
 // Agent is the workflow of one agent: generate, decide every call, run, generate. Bad input fails the workflow
-// with a non-retryable config error; everything else is a status in the result.
-func Agent(ctx workflow.Context, in protocol.AgentInput) (protocol.AgentResult, error) {
+// with a non-retryable config error; everything else is a status in the result. Only a run that continues another one of
+// the same agent is given a state; in any other it is ignored.
+func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentState) (protocol.AgentResult, error) {
 	g := gateFrom(ctx)
 	if g == nil {
 		return protocol.AgentResult{}, configError(fault.Configf(protocol.WorkflowAgent, "this worker runs agents without Assent's plugin"))
 	}
+	a := &agent{gate: g, in: in, facts: map[string]protocol.ToolFacts{}, seen: map[string]bool{}}
+	if g.continued && state != nil {
+		a.takeOver(ctx, *state)
+		defer g.board.free(ctx, g.ledger)
+		return a.run(ctx)
+	}
 	if err := in.Validate(); err != nil {
 		return protocol.AgentResult{}, configError(err)
 	}
-	a := &agent{gate: g, in: in, facts: map[string]protocol.ToolFacts{}, seen: map[string]bool{}}
+	a.id, a.started = workflow.GetInfo(ctx).OriginalRunID, workflow.Now(ctx)
 	if err := a.resolve(ctx); err != nil {
 		if ctx.Err() != nil {
 			return a.result(ctx, protocol.Cancelled, errCancelled), nil
@@ -46,10 +53,18 @@ func Agent(ctx workflow.Context, in protocol.AgentInput) (protocol.AgentResult, 
 
 // agent is the state of one run of Agent.
 type agent struct {
-	gate   *gate
-	in     protocol.AgentInput
-	frozen protocol.ResolveResponse
-	facts  map[string]protocol.ToolFacts
+	gate *gate
+	in   protocol.AgentInput
+	// id is the run by which tools know the agent, started when that began: the first of all its runs.
+	id      string
+	started time.Time
+	// runs counts the runs before this one. held is what the last of them left to be done, nil once it is.
+	runs int
+	held *protocol.AgentState
+	// tooLarge is set when there was too much to leave to a next run.
+	tooLarge bool
+	frozen   protocol.ResolveResponse
+	facts    map[string]protocol.ToolFacts
 	// tighten is in.Permissions as tools' workers get it.
 	tighten json.RawMessage
 
@@ -60,16 +75,20 @@ type agent struct {
 	structured    json.RawMessage
 	structuredRef *blob.Ref
 	// spent is what the models cost.
-	spent    protocol.Spent
-	turns    int
-	calls    int
-	asked    int
-	restarts int
-	idle     int
+	spent protocol.Spent
+	turns int
+	// lifeTurns counts the turns since the environment was last lost, runTurns those of this run.
+	lifeTurns int
+	runTurns  int
+	calls     int
+	asked     int
+	restarts  int
+	idle      int
 	// overCalls is set when a call was skipped for maxToolCalls: one that uses exactly all may still be done.
 	overCalls bool
-	// seen holds digests of (tool, input, result): a turn that adds none is idle.
+	// seen holds digests of (tool, input, result): a turn that adds none is idle. seenList has them in order.
 	seen       map[string]bool
+	seenList   []string
 	retries    map[string]int
 	escalation json.RawMessage
 	progress   json.RawMessage
@@ -117,6 +136,11 @@ func (a *agent) resolve(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
+	return a.index()
+}
+
+// index makes ready what is looked up for each call.
+func (a *agent) index() (err error) {
 	for _, f := range a.frozen.Tools {
 		a.facts[f.Name] = f
 	}
@@ -132,14 +156,15 @@ func (a *agent) resolve(ctx workflow.Context) error {
 // is never resumed into another tree.
 func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
 	runCtx, stop := workflow.WithCancel(ctx)
-	defer stop()
+	defer a.gate.unless(stop)
 	if d := a.frozen.Limits.WallClock; d > 0 {
 		why := &cause{}
 		runCtx = workflow.WithValue(runCtx, causeKey{}, why)
 		timerCtx, stopTimer := workflow.WithCancel(ctx)
-		defer stopTimer()
+		defer a.gate.unless(stopTimer)
+		left := max(d-workflow.Now(ctx).Sub(a.started), 0)
 		workflow.GoNamed(timerCtx, "wall clock", func(ctx workflow.Context) {
-			if rang(workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: "wall clock"}).Get(ctx, nil)) {
+			if rang(workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "wall clock"}).Get(ctx, nil)) {
 				why.text = errWallClock.Error()
 				stop()
 			}
@@ -148,7 +173,10 @@ func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
 	for {
 		status, err := a.attempt(ctx, runCtx)
 		var lost *lostError
+		var next *continueError
 		switch {
+		case errors.As(err, &next):
+			return protocol.AgentResult{}, next.as(ctx)
 		case errors.As(err, &lost) && ctx.Err() != nil:
 			return a.result(ctx, protocol.Cancelled, errCancelled), nil
 		case errors.As(err, &lost) && a.restarts < maxRestarts:
@@ -171,13 +199,18 @@ func isConfig(err error) bool {
 
 // attempt is one life of the agent: environment, conversation, and the hand-over of what it made.
 func (a *agent) attempt(ctx, runCtx workflow.Context) (protocol.Status, error) {
-	if err := a.acquire(runCtx); err != nil {
-		if runCtx.Err() != nil {
-			return a.stopped(ctx)
+	if a.held == nil {
+		if err := a.acquire(runCtx); err != nil {
+			if runCtx.Err() != nil {
+				return a.stopped(ctx)
+			}
+			return protocol.Failed, err
 		}
-		return protocol.Failed, err
 	}
 	status, err := a.converse(ctx, runCtx)
+	if next := new(continueError); errors.As(err, &next) {
+		return status, err
+	}
 	// Cleaning up goes on although the run was cancelled, and never hides the run's own error.
 	after, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
@@ -198,26 +231,12 @@ func (a *agent) stopped(ctx workflow.Context) (protocol.Status, error) {
 // converse is the loop. It ends when the model makes no more calls, or when a limit gives it one last turn
 // without tools.
 func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) {
-	limits := a.frozen.Limits
 	var results []model.ToolResult
-	for turn := 1; ; turn++ {
-		if limit := a.limit(turn, limits); limit != "" {
-			return a.last(ctx, results, limit)
-		}
-		t, err := a.generate(runCtx, results, "", true)
-		if err != nil {
-			if runCtx.Err() != nil {
-				return a.stopped(ctx)
-			}
-			return protocol.Failed, err
-		}
-		if len(t.Calls) == 0 {
-			return a.ended(t)
-		}
+	for {
 		before := len(a.seen)
-		out, err := a.turn(runCtx, t)
-		if err != nil {
-			return protocol.Failed, err
+		out, status, err := a.exchange(ctx, runCtx, results)
+		if status != "" || err != nil {
+			return status, err
 		}
 		results = out
 		switch {
@@ -231,7 +250,40 @@ func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) 
 		if a.idle++; len(a.seen) > before {
 			a.idle = 0
 		}
+		if err := a.boundary(ctx, results); err != nil {
+			return "", err
+		}
 	}
+}
+
+// exchange is one turn: the model's calls and their results, or the status with which the agent ends. The first one of a
+// run that continues another takes up what that one left.
+func (a *agent) exchange(ctx, runCtx workflow.Context, results []model.ToolResult) ([]model.ToolResult, protocol.Status, error) {
+	if held := a.held; held != nil {
+		a.held = nil
+		if len(held.Steps) == 0 {
+			results = held.Results
+		} else {
+			return a.resume(runCtx, held.Steps)
+		}
+	}
+	if limit := a.limit(a.frozen.Limits); limit != "" {
+		status, err := a.last(ctx, results, limit)
+		return nil, status, err
+	}
+	t, err := a.generate(runCtx, results, "", true)
+	if err != nil && runCtx.Err() != nil {
+		status, err := a.stopped(ctx)
+		return nil, status, err
+	}
+	if err != nil {
+		return nil, protocol.Failed, err
+	}
+	if len(t.Calls) == 0 {
+		status, err := a.ended(t)
+		return nil, status, err
+	}
+	return a.turn(runCtx, t)
 }
 
 // ended is the status of a turn without calls.
@@ -246,9 +298,9 @@ func (a *agent) ended(t protocol.GenerateResponse) (protocol.Status, error) {
 }
 
 // limit names the limit that keeps another turn from starting.
-func (a *agent) limit(turn int, l protocol.Limits) string {
+func (a *agent) limit(l protocol.Limits) string {
 	switch {
-	case turn > l.MaxTurns:
+	case a.lifeTurns >= l.MaxTurns:
 		return fmt.Sprintf("maxTurns (%d) was reached", l.MaxTurns)
 	case a.overCalls:
 		return fmt.Sprintf("maxToolCalls (%d) was reached", l.MaxToolCalls)
@@ -323,8 +375,8 @@ type environment struct {
 }
 
 // subject says on whose behalf calls are judged.
-func (a *agent) subject(ctx workflow.Context) protocol.Subject {
+func (a *agent) subject() protocol.Subject {
 	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
 		Vetted: a.gate.vetted, RequestedBy: a.in.RequestedBy,
-		Agent: tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}
+		Agent: tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}}
 }

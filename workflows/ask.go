@@ -54,9 +54,9 @@ func why(d permission.Decision) string {
 }
 
 // ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a
-// timer. It returns the permit, or the result that refuses.
-func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
-	v := g.vigil(ctx, q, req, d)
+// timer. It returns the permit, or the result that refuses. After a reset q becomes the question that is open then.
+func (g *gate) ask(ctx workflow.Context, q *approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
+	v := g.vigil(ctx, *q, req, d)
 	defer func() { v.end() }()
 	for {
 		ans, how := v.next(ctx)
@@ -91,7 +91,8 @@ func (g *gate) ask(ctx workflow.Context, q approval.Approval, req protocol.Decid
 			g.closed(ctx, v.q, c)
 			d.RunID = resp.RunID
 			v.end()
-			v = g.vigil(ctx, g.question(ctx, req, d), req, d)
+			*q = g.question(ctx, req, d)
+			v = g.vigil(ctx, *q, req, d)
 		case approval.Denied, approval.Revoked, approval.Expired:
 			res := g.closed(ctx, v.q, c)
 			if resp.DecidedBy != "" {

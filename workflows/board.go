@@ -31,6 +31,8 @@ type board struct {
 	// active counts branches of the run that do not wait for an answer.
 	active int
 	agent  string
+	// leaving says that the run has ended for another one, which takes over what is shown.
+	leaving bool
 	// blocks are the rendered questions by key: details are rewritten on every change, a question never changes.
 	blocks map[string]string
 }
@@ -84,6 +86,11 @@ func (b *board) resume(ctx workflow.Context, attributes bool) {
 	b.attributes.learn(ctx, &attributes)
 }
 
+// takeOver is resume for an agent, which knows what it showed.
+func (b *board) takeOver(agent string, s protocol.BoardState) {
+	b.agent, b.named, b.status, b.shown, b.memo = agent, true, s.Status, s.Shown, s.Memo
+}
+
 // signs are what operators see of the open questions of a suspended run.
 type signs struct {
 	keys, tools []string
@@ -115,7 +122,7 @@ func signsOf(l *approval.Ledger, status protocol.RunStatus) signs {
 // show writes search attributes and memo if they would change.
 func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {
 	s := signsOf(l, status)
-	if status == b.status && slices.Equal(s.keys, b.shown) {
+	if b.leaving || status == b.status && slices.Equal(s.keys, b.shown) {
 		return
 	}
 	if b.attributes.doubtful(ctx) {

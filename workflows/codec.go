@@ -107,6 +107,10 @@ type opened struct {
 
 // arrive takes an answer that came as a signal, in the order of the signals.
 func (g *gate) arrive(ctx workflow.Context, args *commonpb.Payloads) {
+	if g.deaf {
+		g.inbox = append(g.inbox, args)
+		return
+	}
 	if len(g.inbox) == 0 && !g.sealed(args) {
 		g.signal(ctx, args)
 		return

@@ -44,7 +44,7 @@ type outcome struct {
 // foreign runs a permitted call of a tool that is an activity or a workflow of a team's own. What comes back is not shown to
 // anybody before a worker of the agent has put it through the listeners.
 func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
-	call := a.callOf(ctx, s)
+	call := a.callOf(s)
 	call.Lease = nil
 	out, full := outcome{}, false
 	// Calls at once are as many as can all come back with the most that there is. One counts until its value is in history

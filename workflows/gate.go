@@ -23,6 +23,8 @@ type Config struct {
 	// CheckAnswer says why an answer would not count, for updates, whose sender can be told at once. It must not change the
 	// question. Nothing depends on it: Admit looks again. Nil lets every answer in; a panic refuses.
 	CheckAnswer func(approval.Approval, approval.Resolution) error
+	// Continue is the local activity that names the run to an agent which continued as new.
+	Continue any
 	// Attributes is the local activity that asks whether search attributes can be written; nil never asks.
 	Attributes any
 	// DecideTimeout bounds one decision; zero means 2 s.
@@ -83,8 +85,15 @@ type gate struct {
 	// inbox holds answers that came after an encrypted one, which a coroutine has to read; spawn starts that.
 	inbox []*commonpb.Payloads
 	spawn func(workflow.Context, string, func(workflow.Context)) workflow.Context
+	// notes counts the coroutines that note what a signal did not change, heard the signals and updates of this run.
+	notes, heard int
 	// own is true in our agent's workflow; open is false in runs that began before the gate existed.
 	own, open bool
+	// continued says that the server has continued another run of this agent. Until that run's questions are known, the gate
+	// is deaf: signals come before the first line of the workflow.
+	continued, deaf bool
+	// leaving says that the next run takes over.
+	leaving bool
 	// named counts our own handler registrations by name.
 	named map[string]bool
 	// nextCall numbers the guarded calls of a workflow that is not an agent, through all its runs.
@@ -100,12 +109,12 @@ type handlers struct{ signal, update, query string }
 
 type gateKey struct{}
 
-func newGate(cfg *Config, own bool) *gate {
+func newGate(cfg *Config, own, continued bool) *gate {
 	names := handlers{protocol.GuardSignalApproval, protocol.GuardUpdateResolve, protocol.GuardQueryApprovals}
 	if own {
 		names = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
 	}
-	g := &gate{cfg: cfg, own: own, names: names, ledger: approval.NewLedger(), mail: map[string]*mailbox{},
+	g := &gate{cfg: cfg, own: own, continued: continued, deaf: continued, names: names, ledger: approval.NewLedger(), mail: map[string]*mailbox{},
 		standing: map[string]*standing{}, named: map[string]bool{}}
 	if cfg.Attributes != nil {
 		g.board.attributes.ask = func(ctx workflow.Context) workflow.Future {
@@ -154,6 +163,7 @@ func (a answer) by() string { return short(a.resolution.By, mostBy) }
 // signal takes an answer that came as a signal. It may settle a future, not block: an answer that is not encrypted is
 // taken outside of any coroutine.
 func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
+	g.heard++
 	var resolutions []approval.Resolution
 	data, err := g.received(ctx, args)
 	if err == nil {
@@ -226,7 +236,9 @@ func (g *gate) ignore(ctx workflow.Context, i approval.Ignored) {
 		g.note(ctx, i)
 		return
 	}
+	g.notes++
 	g.spawn(ctx, "assent ignored", func(ctx workflow.Context) {
+		defer func() { g.notes-- }()
 		g.note(ctx, i)
 		g.board.details(ctx, g.ledger)
 	})
@@ -254,6 +266,7 @@ func (g *gate) register(ctx workflow.Context) error {
 			if err != nil {
 				return protocol.Accepted{}, err
 			}
+			g.heard++
 			dispatched := g.take(ctx, r, viaUpdate)
 			g.board.details(ctx, g.ledger)
 			return accepted(r, dispatched), nil
@@ -337,6 +350,9 @@ func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatu
 // leave is the end of a run. One that continues as new hands on what the next one has to know.
 func (g *gate) leave(ctx workflow.Context, err error) {
 	var next *workflow.ContinueAsNewError
+	if g.leaving {
+		return
+	}
 	if !errors.As(err, &next) || g.own {
 		g.finish(ctx, "the workflow ended", protocol.StatusDone)
 		return

@@ -16,6 +16,8 @@ import (
 // compacted first, which is an answer of its own: what it cost is in history before the turn begins.
 func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note string, tools bool) (protocol.GenerateResponse, error) {
 	a.turns++
+	a.lifeTurns++
+	a.runTurns++
 	req := protocol.GenerateRequest{
 		Models: a.frozen.Models, Profile: a.in.AgentType, Store: a.frozen.Store, Frozen: &a.frozen.Frozen, NoTools: !tools,
 		Transcript: a.transcript, Results: results, Note: note, MaxOutputTokens: a.frozen.Limits.MaxOutputTokens, Turn: a.turns,
@@ -56,5 +58,5 @@ func (a *agent) restart() {
 	if a.transcript != nil {
 		a.earlier = a.transcript
 	}
-	a.transcript, a.idle, a.seen, a.retries = nil, 0, map[string]bool{}, nil
+	a.transcript, a.lifeTurns, a.idle, a.seen, a.seenList, a.retries = nil, 0, 0, map[string]bool{}, nil, nil
 }

@@ -235,7 +235,8 @@ func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, 
 	if p != nil || refused != nil {
 		return p, refused
 	}
-	p, r := g.ask(ctx, g.question(ctx, req, d), req, d)
+	q := g.question(ctx, req, d)
+	p, r := g.ask(ctx, &q, req, d)
 	if p == nil {
 		return nil, &r
 	}

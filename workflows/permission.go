@@ -36,8 +36,9 @@ type workerInterceptor struct {
 // InterceptWorkflow makes the gate of one run. It exists before the first signal is delivered, which is before
 // the workflow's own code runs.
 func (w *workerInterceptor) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	own := workflow.GetInfo(ctx).WorkflowType.Name == protocol.WorkflowAgent
-	in := &inbound{gate: newGate(w.cfg, own), first: w.first}
+	info := workflow.GetInfo(ctx)
+	own := info.WorkflowType.Name == protocol.WorkflowAgent
+	in := &inbound{gate: newGate(w.cfg, own, own && continues(info)), first: w.first}
 	in.Next = next
 	return in
 }
@@ -77,8 +78,11 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		return nil, temporal.NewNonRetryableApplicationError("register approval handlers", protocol.ErrorConfig, err)
 	}
 	if g.own && len(in.Args) == 0 {
-		// Called without its argument, an agent would panic in every task for ever.
+		// Called without its arguments, an agent would panic in every task for ever.
 		in.Args = []any{protocol.AgentInput{}}
+	}
+	if g.own && len(in.Args) == 1 {
+		in.Args = append(in.Args, (*protocol.AgentState)(nil))
 	}
 	g.restore(ctx)
 	var res any

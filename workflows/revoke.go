@@ -85,7 +85,11 @@ func (g *gate) revoke(ctx workflow.Context, r approval.Resolution, via string) (
 	g.withdraw(s, r, via)
 	if via == viaSignal {
 		// Outside of a coroutine the clock stands.
-		g.spawn(ctx, "assent revoke", func(ctx workflow.Context) { g.withdrawn(ctx, s) })
+		g.notes++
+		g.spawn(ctx, "assent revoke", func(ctx workflow.Context) {
+			defer func() { g.notes-- }()
+			g.withdrawn(ctx, s)
+		})
 	} else {
 		g.withdrawn(ctx, s)
 	}

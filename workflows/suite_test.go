@@ -110,7 +110,7 @@ func newBench(t *testing.T, s setup) *bench {
 	if s.checkAnswer == nil {
 		s.checkAnswer = engine.CheckAnswer
 	}
-	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, CheckAnswer: s.checkAnswer,
+	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
 		DecideTimeout: 2 * time.Minute})
 	require.NoError(t, err)
 	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})

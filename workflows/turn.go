@@ -28,6 +28,8 @@ type step struct {
 	// question is set while a person is asked.
 	question *approval.Approval
 	decision protocol.DecideResponse
+	// taken is what is known of a call that ended in the run before.
+	taken *protocol.StepState
 }
 
 type stepState int
@@ -46,17 +48,11 @@ const retriesMost = 2
 
 // turn decides all calls first, lets the asked ones wait and the others go on, and returns one result for each
 // call in the model's order.
-func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model.ToolResult, error) {
-	outer, _ := ctx.Value(causeKey{}).(*cause)
-	why := &cause{outer: outer}
-	ctx, stop := workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, why))
-	defer stop()
-	// When the environment is lost nobody needs to answer any more.
-	lost := func(reason string) { why.text = reason; stop() }
+func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model.ToolResult, protocol.Status, error) {
 	steps := make([]*step, len(t.Calls))
 	futures := make([]workflow.Future, len(t.Calls))
 	for i, c := range t.Calls {
-		steps[i] = a.step(ctx, fmt.Sprintf("t%d.%d", a.turns, i+1), c, protocol.MaxDecisions/len(t.Calls))
+		steps[i] = a.step(fmt.Sprintf("t%d.%d", a.turns, i+1), c, protocol.MaxDecisions/len(t.Calls))
 		if steps[i].state != stepDone {
 			futures[i] = a.gate.judge(ctx, steps[i].req)
 		}
@@ -66,29 +62,56 @@ func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model
 			a.decide(ctx, s, futures[i])
 		}
 	}
+	return a.perform(ctx, steps)
+}
+
+// perform takes the calls of a turn through their questions to their results. A run that is long enough leaves those that
+// wait to the next one, if nothing else is left to do.
+func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult, protocol.Status, error) {
+	outer, _ := ctx.Value(causeKey{}).(*cause)
+	why := &cause{outer: outer}
+	ctx, stop := workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, why))
+	defer a.gate.unless(stop)
+	// When the environment is lost nobody needs to answer any more.
+	lost := func(reason string) { why.text = reason; stop() }
 	a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
-	wg := workflow.NewWaitGroup(ctx)
+	left := 0
 	for _, s := range steps {
 		if s.state == stepDone {
 			continue
 		}
-		wg.Add(1)
+		left++
 		a.gate.board.busy()
 		workflow.GoNamed(ctx, s.call.ID, func(ctx workflow.Context) {
-			defer wg.Done()
+			defer func() { left-- }()
 			defer a.gate.board.free(ctx, a.gate.ledger)
 			a.finish(ctx, steps, s, lost)
 		})
 	}
 	// The turn itself does not keep the run from being suspended.
 	a.gate.board.free(ctx, a.gate.ledger)
-	wg.Wait(ctx)
+	after, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	for left > 0 {
+		// The context is never cancelled.
+		_ = workflow.Await(after, func() bool { return left == 0 || ctx.Err() == nil && a.parked(ctx, steps) })
+		if left == 0 {
+			break
+		}
+		if err := a.next(ctx, nil, steps); err != nil {
+			return nil, "", err
+		}
+	}
 	a.gate.board.busy()
-	return a.collect(ctx, steps)
+	out, err := a.collect(ctx, steps)
+	if err != nil {
+		return nil, protocol.Failed, err
+	}
+	return out, "", nil
 }
 
 // step prepares one call; calls that cannot be judged are done at once.
-func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested, room int) *step {
+func (a *agent) step(id string, c protocol.Requested, room int) *step {
 	s := &step{asked: c, state: stepDone}
 	s.call = tool.Call{ID: id, Name: c.Name}
 	facts, known := a.facts[c.Name]
@@ -113,9 +136,15 @@ func (a *agent) step(ctx workflow.Context, id string, c protocol.Requested, room
 	}
 	a.calls++
 	s.state, s.facts = stepJudged, facts
-	s.req = protocol.DecideRequest{CallID: id, Tool: facts, Subject: a.subject(ctx), Guards: a.frozen.Guards,
-		Store: a.frozen.Store, Input: c.Input, InputRef: c.InputRef, Room: room}
+	s.req = a.request(id, c, facts)
+	s.req.Room = room
 	return s
+}
+
+// request asks for the decision on a call.
+func (a *agent) request(id string, c protocol.Requested, facts protocol.ToolFacts) protocol.DecideRequest {
+	return protocol.DecideRequest{CallID: id, Tool: facts, Subject: a.subject(), Guards: a.frozen.Guards,
+		Store: a.frozen.Store, Input: c.Input, InputRef: c.InputRef}
 }
 
 // decide takes the decision on a call; questions are opened here, in the model's order.
@@ -146,7 +175,7 @@ func (a *agent) changed(s *step, d protocol.DecideResponse) {
 func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(string)) {
 	defer func() { s.state = stepDone }()
 	if s.state == stepWaiting {
-		p, refused := a.gate.ask(ctx, *s.question, s.req, s.decision)
+		p, refused := a.gate.ask(ctx, s.question, s.req, s.decision)
 		if p == nil {
 			s.result = refused
 			return
@@ -162,7 +191,7 @@ func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(s
 	if s.facts.Remote != nil {
 		s.result = a.foreign(ctx, s)
 	} else {
-		s.result = revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(ctx, s), a.env.queue))
+		s.result = revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue))
 	}
 	if s.permit.modified {
 		s.result.FinalInput = s.permit.shown()
@@ -194,12 +223,12 @@ func mayRun(steps []*step, s *step) bool {
 func (s *step) concurrent() bool { return s.facts.Concurrent }
 
 // callOf is what travels to the worker.
-func (a *agent) callOf(ctx workflow.Context, s *step) tool.Call {
+func (a *agent) callOf(s *step) tool.Call {
 	p := s.permit
 	return tool.Call{
 		ID: s.call.ID, Name: s.call.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
 		// Unique among all runs of all workflows, and the same after a reset.
-		IdempotencyKey: workflow.GetInfo(ctx).OriginalRunID + "/" + s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
+		IdempotencyKey: a.id + "/" + s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 		Tighten: a.tighten, Source: p.facts.Source,
 	}
@@ -212,7 +241,7 @@ func (a *agent) collect(ctx workflow.Context, steps []*step) ([]model.ToolResult
 	for _, s := range steps {
 		a.countRetries(s)
 		out = append(out, model.ToolResult{CallID: s.asked.ModelID, Name: s.asked.Name, Result: s.result})
-		if s.permit == nil || s.permit.unseen {
+		if !s.observed() {
 			a.observe(ctx, s)
 		}
 		a.note(s)
@@ -234,17 +263,46 @@ func (a *agent) note(s *step) {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}
-	a.seen[hex.EncodeToString(h.Sum(nil))] = true
-	if !s.result.IsOK() || s.permit == nil {
+	// Half of the digest tells a call that is new from one that is not.
+	if sum := hex.EncodeToString(h.Sum(nil)[:16]); !a.seen[sum] {
+		a.seen[sum] = true
+		a.seenList = append(a.seenList, sum)
+	}
+	if !s.result.IsOK() || !s.ran() {
 		return
 	}
 	switch s.asked.Name {
-	case "escalate":
-		a.escalation = s.permit.shown()
-	case "report_progress":
-		a.progress = s.permit.shown()
+	case nameEscalate:
+		a.escalation = s.final()
+	case nameProgress:
+		a.progress = s.final()
 		a.idle = -1
 	}
+}
+
+// The tools whose calls the engine itself acts on.
+const (
+	nameEscalate = "escalate"
+	nameProgress = "report_progress"
+)
+
+// ran reports whether the call was permitted.
+func (s *step) ran() bool { return s.permit != nil || s.taken != nil && s.taken.Ran }
+
+// observed reports whether a worker's observers have seen the call.
+func (s *step) observed() bool {
+	if s.taken != nil {
+		return s.taken.Observed
+	}
+	return s.permit != nil && !s.permit.unseen
+}
+
+// final is the input of a permitted call, as people see it.
+func (s *step) final() json.RawMessage {
+	if s.taken != nil {
+		return s.taken.Final
+	}
+	return s.permit.shown()
 }
 
 func refHash(s *step) string {
@@ -285,7 +343,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 		Summary: label(s.asked.Name) + " · " + string(s.result.Code),
 	})
 	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef,
-		Agent: &tool.Agent{RunID: workflow.GetInfo(ctx).OriginalRunID, Type: a.in.AgentType, Label: a.in.Label}}
+		Agent: &tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}}
 	a.observing = append(a.observing,
 		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
 }

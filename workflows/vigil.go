@@ -26,6 +26,15 @@ type mailbox struct {
 	deadline workflow.Future
 	life     workflow.Context
 	stop     func()
+	// vigil waits for what comes; nil before it begins.
+	vigil *vigil
+	// reminded is set for a question of the run before: when people were last told of it.
+	reminded *time.Time
+}
+
+// quiet reports whether its call waits, and nothing has come for it.
+func (b *mailbox) quiet() bool {
+	return b.wake != nil && len(b.answers) == 0 && !b.late() && !b.vigil.consulted && (b.vigil.timer == nil || !b.vigil.timer.IsReady())
 }
 
 func newMailbox(ctx workflow.Context, q approval.Approval) *mailbox {
@@ -94,6 +103,7 @@ type vigil struct {
 
 func (g *gate) vigil(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) *vigil {
 	v := &vigil{gate: g, q: q, box: g.mail[q.Key], reminded: q.AskedAt}
+	v.box.vigil = v
 	v.life, v.end = workflow.WithCancel(ctx)
 	if d.Approval != nil {
 		v.policy = *d.Approval
@@ -104,6 +114,11 @@ func (g *gate) vigil(ctx workflow.Context, q approval.Approval, req protocol.Dec
 		v.call = &tool.Call{ID: req.CallID, Name: req.Tool.Name, Input: input, InputRef: ref, ContractHash: req.Tool.ContractHash,
 			Source: req.Tool.Source, Agent: &agent, Dir: req.Subject.Dir, Isolation: req.Subject.Isolation, Store: req.Store, Modified: d.Decision.Modified}
 		v.risk = req.Tool.Risk
+	}
+	if v.box.reminded != nil {
+		// The run before has asked.
+		v.reminded = *v.box.reminded
+		return v
 	}
 	v.consult(protocol.OccasionAsked)
 	return v

@@ -1,0 +1,241 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// mostState bounds what one run leaves to the next in bytes of JSON, its input included: what the server refuses would be
+// tried for ever. A run whose state is larger goes on in its own history.
+const mostState = protocol.MaxInput
+
+// continueError ends a run that goes on in another one.
+type continueError struct {
+	in    protocol.AgentInput
+	state protocol.AgentState
+}
+
+func (e *continueError) Error() string { return "the run continues as new" }
+
+// as is the error by which the SDK continues.
+func (e *continueError) as(ctx workflow.Context) error {
+	return workflow.NewContinueAsNewError(ctx, protocol.WorkflowAgent, e.in, &e.state)
+}
+
+// due reports whether this history is long enough. A run that has done nothing yet never is.
+func (a *agent) due(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	if a.runTurns == 0 && a.gate.heard == 0 {
+		return false
+	}
+	return info.GetContinueAsNewSuggested() || a.frozen.ContinueAfter > 0 && info.GetCurrentHistoryLength() >= a.frozen.ContinueAfter
+}
+
+// boundary continues as new between two turns, when everything of this one has ended.
+func (a *agent) boundary(ctx workflow.Context, results []model.ToolResult) error {
+	if !a.due(ctx) {
+		return nil
+	}
+	for _, f := range a.observing {
+		// The server drops what is still scheduled when a run ends. A failure of observers changes nothing.
+		_ = f.Get(ctx, nil)
+	}
+	if ctx.Err() != nil || !a.gate.quiet() || len(a.gate.ledger.Asked()) > 0 {
+		return nil
+	}
+	return a.next(ctx, results, nil)
+}
+
+// parked reports whether a turn can be left to the next run: every call of it that has not ended waits for an answer, and
+// nothing that has come is still to be looked at.
+func (a *agent) parked(ctx workflow.Context, steps []*step) bool {
+	if !a.due(ctx) || a.tooLarge || !a.gate.quiet() {
+		return false
+	}
+	for _, f := range a.observing {
+		if !f.IsReady() {
+			return false
+		}
+	}
+	for _, s := range steps {
+		if s.state == stepDone {
+			continue
+		}
+		if box := a.gate.mail[s.key()]; s.state != stepWaiting || box == nil || !box.quiet() {
+			return false
+		}
+	}
+	return true
+}
+
+// key is that of the question which the call waits for now: after a reset it is another one than it was asked with.
+func (s *step) key() string {
+	if s.question == nil {
+		return ""
+	}
+	return s.question.Key
+}
+
+// quiet reports whether nothing is under way of which the next run would not know.
+func (g *gate) quiet() bool {
+	return len(g.inbox) == 0 && g.notes == 0 && len(g.standing) == 0 && !g.board.attributes.asking
+}
+
+// next ends this run for the next one, unless there is too much to hand over.
+func (a *agent) next(ctx workflow.Context, results []model.ToolResult, steps []*step) error {
+	e := &continueError{in: a.in, state: a.state(results, steps)}
+	if a.frozen.PromptRef != nil {
+		e.in.Prompt = ""
+	}
+	if weight(e.in)+weight(e.state) > mostState {
+		if !a.tooLarge {
+			workflow.GetLogger(ctx).Warn("assent: the history is long and the run does not continue as new: there is too much to hand over")
+		}
+		a.tooLarge = true
+		return nil
+	}
+	// What still unwinds must not put signs up in a run that has ended.
+	a.gate.leaving, a.gate.board.leaving = true, true
+	return e
+}
+
+// unless cancels what a run has begun, unless the next run takes it over.
+func (g *gate) unless(stop func()) {
+	if !g.leaving {
+		stop()
+	}
+}
+
+func (a *agent) state(results []model.ToolResult, steps []*step) protocol.AgentState {
+	b := &a.gate.board
+	s := protocol.AgentState{
+		AgentRun: a.id, Runs: a.runs + 1, Started: a.started, Frozen: a.frozen,
+		Transcript: a.transcript, Earlier: a.earlier, Output: a.output, Spent: a.spent, Turns: a.turns, LifeTurns: a.lifeTurns,
+		Calls: a.calls, Asked: a.asked, Restarts: a.restarts, Idle: a.idle, OverCalls: a.overCalls, Seen: a.seenList, Retries: a.retries,
+		Escalated: a.escalation, Progress: a.progress, HostQueue: a.env.queue, Lease: a.env.lease,
+		Ledger: a.gate.ledger.Save(), Vetted: a.gate.vetted, Results: results,
+		Board: protocol.BoardState{Status: b.status, Shown: b.shown, Memo: b.memo},
+	}
+	for _, st := range steps {
+		s.Steps = append(s.Steps, a.gate.stateOf(st))
+	}
+	return s
+}
+
+func (g *gate) stateOf(s *step) protocol.StepState {
+	out := protocol.StepState{CallID: s.call.ID, Asked: s.asked}
+	if s.state == stepDone {
+		out.Result, out.Ran, out.Observed = &s.result, s.ran(), s.observed()
+		if s.ran() && (s.asked.Name == nameEscalate || s.asked.Name == nameProgress) {
+			out.Final = s.final()
+		}
+		return out
+	}
+	out.Question, out.Decision, out.Reminded = s.key(), &s.decision, g.mail[s.key()].vigil.reminded
+	return out
+}
+
+// takeOver makes this run what the one before it was. Answers that have come already find their questions.
+func (a *agent) takeOver(ctx workflow.Context, s protocol.AgentState) {
+	g := a.gate
+	a.id, a.started, a.runs, a.frozen, a.held = s.AgentRun, s.Started, s.Runs, s.Frozen, &s
+	a.transcript, a.earlier, a.output, a.spent, a.turns, a.lifeTurns = s.Transcript, s.Earlier, s.Output, s.Spent, s.Turns, s.LifeTurns
+	a.calls, a.asked, a.restarts, a.idle, a.overCalls, a.retries = s.Calls, s.Asked, s.Restarts, s.Idle, s.OverCalls, s.Retries
+	a.escalation, a.progress, a.seenList = s.Escalated, s.Progress, s.Seen
+	for _, sum := range s.Seen {
+		a.seen[sum] = true
+	}
+	a.env = environment{dir: a.frozen.Dir}
+	if s.Lease != nil {
+		a.env = environment{dir: s.Lease.Dir, queue: s.HostQueue, lease: s.Lease, raw: leaseJSON(*s.Lease)}
+	}
+	g.ledger.Load(s.Ledger)
+	g.board.takeOver(a.in.AgentType, s.Board)
+	g.board.attributes.learn(ctx, &a.frozen.Attributes)
+	for _, key := range g.ledger.Asked() {
+		g.mail[key] = &mailbox{}
+	}
+	g.hear(ctx)
+	g.board.busy()
+	a.stamp(ctx, s)
+	// What was carried of the input was valid when the agent began.
+	if err := a.index(); err != nil {
+		panic(err)
+	}
+}
+
+// stamp takes questions and lines into this run, which the worker that runs it names: those that stood in the run that it
+// continues. What belongs to another one, from before a reset, stays what it is.
+func (a *agent) stamp(ctx workflow.Context, s protocol.AgentState) {
+	g, before := a.gate, workflow.GetInfo(ctx).ContinuedExecutionRunID
+	// A cancelled run has questions to close as well.
+	after, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	var now protocol.ContinueResponse
+	if err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(after), g.cfg.Continue), &now); err != nil || now.RunID == "" {
+		// Then every answer is void, and its question opens again.
+		workflow.GetLogger(ctx).Error("assent: the run that continues is not known", "error", err)
+		return
+	}
+	g.board.attributes.learn(ctx, now.Attributes)
+	for _, q := range s.Ledger.Open {
+		if q.StandsIn() == before {
+			g.ledger.Stamp(q.Key, now.RunID)
+		}
+	}
+	for _, v := range s.Vetted {
+		if v.RunID == before {
+			g.vetted = append(g.vetted, protocol.VettedLine{RunID: now.RunID, Line: v.Line})
+		}
+	}
+	g.board.details(ctx, g.ledger)
+}
+
+// resume goes on with a turn in whose midst the run before has ended.
+func (a *agent) resume(ctx workflow.Context, held []protocol.StepState) ([]model.ToolResult, protocol.Status, error) {
+	steps := make([]*step, len(held))
+	for i := range held {
+		h := &held[i]
+		s := &step{asked: h.Asked, call: tool.Call{ID: h.CallID, Name: h.Asked.Name}, facts: a.facts[h.Asked.Name], state: stepDone}
+		q, open := a.gate.ledger.Question(h.Question)
+		switch {
+		case h.Result != nil:
+			s.result, s.taken = *h.Result, h
+		case open && h.Decision != nil:
+			s.state, s.question, s.decision = stepWaiting, &q, *h.Decision
+			s.req = a.request(h.CallID, h.Asked, s.facts)
+			a.gate.wait(ctx, q, h.Reminded)
+		default:
+			s.result = tool.Fail(tool.EffectUnknown, "what became of the call was lost between two runs")
+		}
+		steps[i] = s
+	}
+	return a.perform(ctx, steps)
+}
+
+// wait makes the mailbox of a question that another run has asked one of this run.
+func (g *gate) wait(ctx workflow.Context, q approval.Approval, reminded time.Time) {
+	box := newMailbox(ctx, q)
+	box.answers, box.revoked, box.reminded = g.mail[q.Key].answers, g.mail[q.Key].revoked, &reminded
+	g.mail[q.Key] = box
+}
+
+// hear takes the answers that came before the run knew its questions.
+func (g *gate) hear(ctx workflow.Context) {
+	g.deaf = false
+	for ; len(g.inbox) > 0; g.inbox = g.inbox[1:] {
+		g.signal(ctx, g.inbox[0])
+	}
+}
+
+// continues reports whether the server says that this run continues another one as it was: not one that a schedule began
+// anew or that is tried again, whose input is its starter's.
+func continues(info *workflow.Info) bool {
+	return info.ContinuedExecutionRunID != "" && info.CronSchedule == "" && info.Attempt <= 1
+}
