@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+)
+
+// parkedRuns is how many runs of each kind are parked at a time.
+const parkedRuns = 200
+
+// parked compares what a run that waits for an answer keeps in the worker: heap and stacks after a collection.
+func (b *bench) parked(ctx context.Context) ([]ratio, error) {
+	var ratios []ratio
+	for _, name := range []string{"ask1", "ask8"} {
+		ours, bare, err := both(2, func(kind string) (float64, error) { return b.park(ctx, kind, name) })
+		if err != nil {
+			return nil, err
+		}
+		questions := shapes[name].Calls
+		o, r := middle(ours), middle(bare)
+		ratios = append(ratios, ratio{Name: fmt.Sprintf("parked agent with %d pending", questions), Value: (o - r) / float64(questions) / 1000,
+			Unit: "kB more per pending call", AtMost: 5, Ours: o / 1000, Bare: r / 1000, Of: "kB of heap and stacks in the worker for one parked run"})
+	}
+	return ratios, nil
+}
+
+// park returns the bytes of one parked run.
+func (b *bench) park(ctx context.Context, kind, name string) (float64, error) {
+	// The first one pays for what all share.
+	first, err := b.many(ctx, kind, name, 1)
+	if err != nil {
+		return 0, err
+	}
+	if err := b.waits(ctx, first[0]); err != nil {
+		return 0, err
+	}
+	before := held()
+	runs, err := b.many(ctx, kind, name, parkedRuns)
+	if err != nil {
+		return 0, err
+	}
+	for _, run := range runs {
+		if err := b.waits(ctx, run); err != nil {
+			return 0, err
+		}
+	}
+	return float64(held()-before) / parkedRuns, nil
+}
+
+// held is the memory that this process cannot give back.
+func held() int64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
