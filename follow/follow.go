@@ -11,6 +11,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+
+	"github.com/assent-dev/assent/storage"
 )
 
 // Options say how a history is read.
@@ -19,6 +21,9 @@ type Options struct {
 	Wait bool
 	// Converter is the team's data converter; nil means the SDK's default.
 	Converter converter.DataConverter
+	// Drivers are those of the team's external storage: they have the payloads that were offloaded. Of what lies with
+	// another driver a Problem tells.
+	Drivers []converter.StorageDriver
 	// Patience is how long a server that went away is waited for; zero means 30 s.
 	Patience time.Duration
 }
@@ -35,7 +40,7 @@ func Follow(ctx context.Context, c client.Client, workflowID, runID string, o Op
 		o.Patience = defaultPatience
 	}
 	return func(yield func(Event, error) bool) {
-		f := &follower{client: c, options: o, workflowID: workflowID, run: runID, yield: yield}
+		f := &follower{client: storage.Reading(c, o.Drivers...), options: o, workflowID: workflowID, run: runID, yield: yield}
 		if err := f.all(ctx); err != nil && !errors.Is(err, errStopped) {
 			yield(Event{}, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/storage"
 	"github.com/assent-dev/assent/tool"
 )
 
@@ -59,6 +60,8 @@ type Reader struct {
 	foreign map[string]*foreign
 	// dropped says why questions that nobody answered close with the next workflow task.
 	dropped *approval.Closed
+	// elsewhere are the drivers of payloads that could not be had.
+	elsewhere map[string]bool
 }
 
 // scheduled is an activity that has not ended.
@@ -271,7 +274,24 @@ func (r *Reader) decode(p *commonpb.Payloads, v any) bool {
 	if len(p.GetPayloads()) == 0 {
 		return false
 	}
+	if driver, _, ok := storage.Claimed(p.GetPayloads()[0]); ok {
+		r.offloaded(driver)
+		return false
+	}
 	return r.converter.FromPayload(p.GetPayloads()[0], v) == nil
+}
+
+// offloaded tells, once for each driver, that a payload is elsewhere.
+func (r *Reader) offloaded(driver string) {
+	if r.elsewhere[driver] {
+		return
+	}
+	if r.elsewhere == nil {
+		r.elsewhere = map[string]bool{}
+	}
+	r.elsewhere[driver] = true
+	r.tell(Event{Kind: Problem, Note: (&storage.UnreadableError{EventID: r.now.GetEventId(), Driver: driver}).Error() +
+		"; what lies there is not shown"})
 }
 
 // raw returns the JSON of the first payload, or nil.

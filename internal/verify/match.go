@@ -121,7 +121,12 @@ func (j *judged) hold(input json.RawMessage) {
 
 // foreign compares what the worker of somebody else was sent with what its tool makes of the decided arguments.
 func (j *judged) foreign() {
-	r := j.facts[j.call.Tool].Remote
+	f, known := j.facts[j.call.Tool]
+	if !known && j.frozen == nil {
+		j.fail(Unreadable, "what the tool %q runs cannot be read", j.call.Tool)
+		return
+	}
+	r := f.Remote
 	if r == nil || r.Type != j.typ || ways[r.Kind] != j.way {
 		j.fail(OtherCall, "%s %q is not what the tool %q runs", j.way, j.typ, j.call.Tool)
 		return
@@ -129,6 +134,12 @@ func (j *judged) foreign() {
 	if j.p.input == nil {
 		j.fail(Unreadable, "the arguments that were decided on are not in history")
 		return
+	}
+	for i, p := range j.args.GetPayloads() {
+		if j.value(p) == nil {
+			j.fail(Unreadable, "argument %d cannot be decoded", i+1)
+			return
+		}
 	}
 	want, err := r.Arguments(j.p.input)
 	if err != nil || !slices.EqualFunc(want, j.args.GetPayloads(), func(w json.RawMessage, p *commonpb.Payload) bool {

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/storage"
 )
 
 // What the SDK calls its markers and the parts of their details.
@@ -214,7 +216,7 @@ func (r *record) marker(e *historypb.HistoryEvent) {
 	a := e.GetMarkerRecordedEventAttributes()
 	details := a.GetDetails()
 	unread := func(what string) {
-		r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: what + " cannot be read"})
+		r.unread(e, what)
 	}
 	switch a.GetMarkerName() {
 	case markerVersion:
@@ -299,6 +301,9 @@ func (r *record) sent(args *commonpb.Payloads) []byte {
 	if len(args.GetPayloads()) == 0 {
 		return nil
 	}
+	if _, _, elsewhere := storage.Claimed(args.GetPayloads()[0]); elsewhere {
+		return nil
+	}
 	switch p := args.GetPayloads()[0]; string(p.GetMetadata()[converter.MetadataEncoding]) {
 	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingBinary:
 		return p.GetData()
@@ -350,10 +355,19 @@ func (r *record) decode(p *commonpb.Payloads, v any) bool {
 // value is a payload with the codec taken off, or nil.
 func (r *record) value(p *commonpb.Payload) *commonpb.Payload {
 	var raw converter.RawValue
-	if p == nil || r.converter.FromPayload(p, &raw) != nil {
+	if _, _, elsewhere := storage.Claimed(p); elsewhere || p == nil || r.converter.FromPayload(p, &raw) != nil {
 		return nil
 	}
 	return raw.Payload()
+}
+
+// unread notes a record that cannot be decoded, and where it is if it was offloaded.
+func (r *record) unread(e *historypb.HistoryEvent, what string) {
+	why := what + " cannot be read"
+	if driver, ok := storage.Offloaded(e); ok {
+		why += fmt.Sprintf(": it lies in the external storage %q", driver)
+	}
+	r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: why})
 }
 
 func (r *record) text(p *commonpb.Payload) string {

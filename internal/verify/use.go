@@ -208,7 +208,7 @@ func (r *record) end(e *historypb.HistoryEvent, id int64, how ending, result *co
 	}
 	delete(r.scheduled, id)
 	unread := func(what string) {
-		r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: what + " cannot be read"})
+		r.unread(e, what)
 	}
 	switch {
 	case s.use != nil:
