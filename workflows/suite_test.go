@@ -35,6 +35,8 @@ type bench struct {
 	blob blob.Store
 	// engine is behind the registered activities.
 	engine *activities.Engine
+	gate   interceptor.WorkerInterceptor
+	tools  []*tool.Def
 	mu     sync.Mutex
 	// ran records the inputs with which tools really ran; order has the tools and inputs in the order of their start.
 	ran   map[string][]string
@@ -65,10 +67,6 @@ type pathIn struct {
 func newBench(t *testing.T, s setup) *bench {
 	t.Helper()
 	b := &bench{t: t, ran: map[string][]string{}}
-	var suite testsuite.WorkflowTestSuite
-	b.env = suite.NewTestWorkflowEnvironment()
-	// The machine may be slow; a test that hangs is stopped by its package.
-	b.env.SetTestTimeout(10 * time.Minute)
 	store := blob.NewMemory("memory")
 	b.blob = store
 	if s.model == nil {
@@ -110,10 +108,22 @@ func newBench(t *testing.T, s setup) *bench {
 	if s.checkAnswer == nil {
 		s.checkAnswer = engine.CheckAnswer
 	}
-	gate, err := workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
+	b.gate, err = workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
 		DecideTimeout: 2 * time.Minute})
 	require.NoError(t, err)
-	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
+	b.tools = tools
+	b.renew()
+	return b
+}
+
+// renew gives the agent another environment in which its next run can be.
+func (b *bench) renew() {
+	var suite testsuite.WorkflowTestSuite
+	engine := b.engine
+	b.env = suite.NewTestWorkflowEnvironment()
+	// The machine may be slow; a test that hangs is stopped by its package.
+	b.env.SetTestTimeout(10 * time.Minute)
+	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{b.gate, activities.NewInterceptor(engine)}})
 	b.env.RegisterWorkflowWithOptions(workflows.Agent, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
 	reg := func(name string, fn any) {
 		b.env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
@@ -128,10 +138,9 @@ func newBench(t *testing.T, s setup) *bench {
 	reg(protocol.ActivityAcquireWorktree, engine.AcquireWorktree)
 	reg(protocol.ActivityCollectWorktree, engine.CollectWorktree)
 	reg(protocol.ActivityDisposeWorktree, engine.DisposeWorktree)
-	for _, d := range tools {
+	for _, d := range b.tools {
 		reg(protocol.ToolPrefix+d.Name(), activities.RunTool)
 	}
-	return b
 }
 
 // tool records its input and answers with it.
