@@ -79,6 +79,8 @@ type setup struct {
 	Robot string `json:"robot,omitempty"`
 	// Uncached makes a worker that is a process of its own replay the whole history at every task.
 	Uncached bool `json:"uncached,omitempty"`
+	// ContinueAfter is the number of events after which agents continue as new; 0 leaves it to the server.
+	ContinueAfter int `json:"continueAfter,omitempty"`
 	// Build is what this version of a worker has, beside what all have.
 	Build *build `json:"build,omitempty"`
 }
@@ -182,6 +184,7 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 		Tools: []*tool.Def{noteTool("look", effects, tool.Read), noteTool("note", effects, tool.Write),
 			noteTool("run", effects, tool.Execute), bigTool(), holdTool(effects)},
 		Blobs: store, Client: c, Dir: os.TempDir(), DecideTimeout: 20 * time.Second, Log: logger(),
+		ContinueAfter: s.ContinueAfter,
 	}
 	p := cfg.Profiles["p"]
 	if s.Deadline > 0 {
