@@ -104,7 +104,7 @@ func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string)
 	case s.tree != "":
 		r.tree(s.tree, result, failed)
 	case s.kind == protocol.ActivityGenerate:
-		r.generated(s.turn, result, failed)
+		r.generated(s, result, failed)
 	case s.kind == protocol.ActivityDecideSlow:
 		var d protocol.DecideResponse
 		if failed == "" && r.decode(result, &d) {
@@ -145,10 +145,13 @@ func (r *Reader) toolEnd(s *scheduled, result *commonpb.Payloads, failed string)
 	}
 }
 
-func (r *Reader) generated(number int, result *commonpb.Payloads, failed string) {
+func (r *Reader) generated(s *scheduled, result *commonpb.Payloads, failed string) {
 	// The results of all calls before have gone to the model.
 	r.allEnded()
-	t := TurnOf{Number: number, Error: failed, Calls: []protocol.Requested{}}
+	t := TurnOf{Number: s.turn, Error: failed, Calls: []protocol.Requested{}}
+	if !s.started.IsZero() {
+		t.Took = r.now.GetEventTime().AsTime().Sub(s.started)
+	}
 	var resp protocol.GenerateResponse
 	if failed == "" && r.decode(result, &resp) {
 		t.Model, t.Text, t.Dropped, t.Stop, t.Usage, t.CostUSD = resp.Model, resp.Text, resp.Dropped, resp.Stop, resp.Usage, resp.CostUSD

@@ -39,7 +39,9 @@ const (
 	CancelRequested Kind = "cancel.requested" // Note
 	Problem         Kind = "problem"          // Note: what keeps the run from going on
 	Reset           Kind = "reset"            // Note: the run goes on from an earlier point
-	Continued       Kind = "continued"        // the run goes on in a new history
+	Continued       Kind = "continued"        // Note: the id of the run in whose history it goes on
+	ChildStart      Kind = "child.start"      // Child: the run has started an agent
+	ChildEnd        Kind = "child.end"        // Child
 	AgentEnd        Kind = "agent.end"        // End
 )
 
@@ -65,6 +67,7 @@ type Event struct {
 	Overruled *Overruled        `json:"overruled,omitempty"`
 	Tool      *Call             `json:"tool,omitempty"`
 	Worktree  *Tree             `json:"worktree,omitempty"`
+	Child     *Child            `json:"child,omitempty"`
 	Note      string            `json:"note,omitempty"`
 	End       *Ended            `json:"end,omitempty"`
 }
@@ -77,9 +80,19 @@ type Started struct {
 	AgentType    string `json:"agentType,omitempty"`
 	Label        string `json:"label,omitempty"`
 	// RequestedBy is who asked for the run, as its starter says.
-	RequestedBy string              `json:"requestedBy,omitempty"`
-	Prompt      string              `json:"prompt,omitempty"`
-	Isolation   *worktree.Isolation `json:"isolation,omitempty"`
+	RequestedBy string `json:"requestedBy,omitempty"`
+	Prompt      string `json:"prompt,omitempty"`
+	// Parent is the run that started this one as its child, if one did.
+	Parent *Run `json:"parent,omitempty"`
+	// ContinuedFrom is the run that continued as this one.
+	ContinuedFrom string              `json:"continuedFrom,omitempty"`
+	Isolation     *worktree.Isolation `json:"isolation,omitempty"`
+}
+
+// Run names one run of a workflow.
+type Run struct {
+	WorkflowID string `json:"workflowId"`
+	RunID      string `json:"runId"`
 }
 
 // Ready is what is frozen for the agent's life.
@@ -103,6 +116,8 @@ type TurnOf struct {
 	Stop    model.Stop           `json:"stop"`
 	Usage   model.Usage          `json:"usage"`
 	CostUSD float64              `json:"costUSD"`
+	// Took is how long the model took, without attempts that failed before.
+	Took time.Duration `json:"tookNs,omitempty"`
 	// Error is set instead of all others but Number when the model could not be had.
 	Error string `json:"error,omitempty"`
 }
@@ -258,6 +273,16 @@ type Tree struct {
 	Artifact *protocol.Artifact `json:"artifact,omitempty"`
 	Retained string             `json:"retained,omitempty"`
 	Error    string             `json:"error,omitempty"`
+}
+
+// Child is an agent that the run has started.
+type Child struct {
+	Run
+	// Closed is set at its end, and is as in Ended. Result is set if it completed; what it cost is not part of the turns of
+	// this run.
+	Closed string                `json:"closed,omitempty"`
+	Result *protocol.AgentResult `json:"result,omitempty"`
+	Error  string                `json:"error,omitempty"`
 }
 
 // Ended is how a run ended.

@@ -26,6 +26,12 @@ type Options struct {
 	Drivers []converter.StorageDriver
 	// Patience is how long a server that went away is waited for; zero means 30 s.
 	Patience time.Duration
+	// Children follows the agents that the run starts, and theirs, as well; a Feed alone can. Their events come between those
+	// of the run, told apart by WorkflowID.
+	Children bool
+	// FromFirst begins with the first run of those that continued each other as new, and not with the one that was asked for.
+	// A run that the server has no more is left out.
+	FromFirst bool
 }
 
 const (
@@ -36,12 +42,12 @@ const (
 // Follow yields the events of a run; an empty run id means the latest. It goes on with the run that a run was
 // continued as or reset to. After an error it yields nothing more. The end of ctx is such an error.
 func Follow(ctx context.Context, c client.Client, workflowID, runID string, o Options) iter.Seq2[Event, error] {
-	if o.Patience == 0 {
-		o.Patience = defaultPatience
-	}
 	return func(yield func(Event, error) bool) {
-		f := &follower{client: storage.Reading(c, o.Drivers...), options: o, workflowID: workflowID, run: runID, yield: yield}
-		if err := f.all(ctx); err != nil && !errors.Is(err, errStopped) {
+		f, err := find(ctx, c, workflowID, runID, o)
+		if err == nil {
+			err = f.all(ctx, func(e Event) bool { return yield(e, nil) })
+		}
+		if err != nil && !errors.Is(err, errStopped) {
 			yield(Event{}, err)
 		}
 	}
@@ -56,7 +62,7 @@ type follower struct {
 	options    Options
 	workflowID string
 	reader     *Reader
-	yield      func(Event, error) bool
+	yield      func(Event) bool
 	// run is the run being read and last its last event; a read that was cut short begins again behind it.
 	run  string
 	last int64
@@ -64,14 +70,56 @@ type follower struct {
 	quiet bool
 }
 
-func (f *follower) all(ctx context.Context) error {
-	// The latest run is held on to: a later one of the same id is another agent.
-	now, err := f.client.DescribeWorkflow(ctx, f.workflowID, f.run)
-	if err != nil {
-		return err
+// find looks the run up. The latest one is held on to: a later one of the same id is another agent.
+func find(ctx context.Context, c client.Client, workflowID, runID string, o Options) (*follower, error) {
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
 	}
-	f.run = now.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()
-	f.reader = NewReader(f.workflowID, f.run, f.options.Converter)
+	c = storage.Reading(c, o.Drivers...)
+	now, err := c.DescribeWorkflow(ctx, workflowID, runID)
+	if err != nil {
+		return nil, err
+	}
+	run := now.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	if o.FromFirst {
+		if run, err = oldest(ctx, c, workflowID, run); err != nil {
+			return nil, err
+		}
+	}
+	return &follower{client: c, options: o, workflowID: workflowID, run: run, reader: NewReader(workflowID, run, o.Converter)}, nil
+}
+
+// oldest walks back to the run that was the first to continue as new. A run that the server began by itself, by a schedule or
+// after one that failed, begins an agent of its own.
+func oldest(ctx context.Context, c client.Client, workflowID, run string) (string, error) {
+	for {
+		it := c.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		if !it.HasNext() {
+			return run, nil
+		}
+		first, err := it.Next()
+		if err != nil {
+			return "", err
+		}
+		a := first.GetWorkflowExecutionStartedEventAttributes()
+		before := a.GetContinuedExecutionRunId()
+		if before == "" || a.GetInitiator() != enumspb.CONTINUE_AS_NEW_INITIATOR_WORKFLOW {
+			return run, nil
+		}
+		var gone *serviceerror.NotFound
+		switch _, err := c.DescribeWorkflow(ctx, workflowID, before); {
+		case errors.As(err, &gone):
+			return run, nil
+		case err != nil:
+			return "", err
+		}
+		run = before
+	}
+}
+
+// all gives every event to yield, until it says that it wants no more.
+func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
+	f.yield = yield
 	for {
 		end, err := f.history(ctx)
 		if err != nil || end == nil {
@@ -163,7 +211,7 @@ func (f *follower) tell(events []Event) error {
 		if f.quiet {
 			continue
 		}
-		if !f.yield(e, nil) {
+		if !f.yield(e) {
 			return errStopped
 		}
 	}

@@ -182,7 +182,9 @@ func (r *Reader) read(e *historypb.HistoryEvent) {
 		a := e.GetNexusOperationScheduledEventAttributes()
 		r.began(a.GetService() + "/" + a.GetOperation())
 	default:
-		r.ended(e)
+		if !r.offspring(e) {
+			r.ended(e)
+		}
 	}
 }
 
@@ -193,14 +195,25 @@ func (r *Reader) tell(e Event) {
 }
 
 func (r *Reader) started(a *historypb.WorkflowExecutionStartedEventAttributes) {
+	// The ids of the events of a run before mean others here, and nothing of it is on its way any more.
+	clear(r.timers)
+	clear(r.scheduled)
+	r.said, r.dropped, r.overruled = nil, nil, nil
 	r.agent = a.GetWorkflowType().GetName() == protocol.WorkflowAgent
 	if r.originalRun = a.GetOriginalExecutionRunId(); r.runID == "" {
 		r.runID = r.originalRun
 	}
 	s := &Started{WorkflowType: a.GetWorkflowType().GetName(), TaskQueue: a.GetTaskQueue().GetName()}
+	if a.GetInitiator() == enumspb.CONTINUE_AS_NEW_INITIATOR_WORKFLOW {
+		s.ContinuedFrom = a.GetContinuedExecutionRunId()
+	}
 	var in protocol.AgentInput
 	if r.agent && r.decode(a.GetInput(), &in) {
 		s.AgentType, s.Label, s.Prompt, s.Isolation, s.RequestedBy = in.AgentType, in.Label, cut(in.Prompt), in.Isolation, in.RequestedBy
+	}
+	if p := a.GetParentWorkflowExecution(); p.GetWorkflowId() != "" {
+		parent := runOf(p)
+		s.Parent = &parent
 	}
 	r.agentType, r.requestedBy = s.AgentType, s.RequestedBy
 	if !r.agent {

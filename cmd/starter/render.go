@@ -24,6 +24,9 @@ type printer struct {
 	apply string
 	// quiet leaves the questions to somebody else, who asks for an answer.
 	quiet bool
+	// children print the agents that this one has started, by workflow id; nil leaves them out. last is whose event was shown.
+	children map[string]*printer
+	last     string
 }
 
 func (a *app) printer(s *connect.Server, id string) *printer {
@@ -32,12 +35,32 @@ func (a *app) printer(s *connect.Server, id string) *printer {
 
 // print shows one event.
 func (p *printer) print(e follow.Event) error {
+	if p.children != nil && !p.json() && e.WorkflowID != p.last {
+		if p.last != "" {
+			p.printf("%s\n", p.style.dim("── "+oneLine(e.WorkflowID, mostLine)))
+		}
+		p.last = e.WorkflowID
+	}
+	if e.WorkflowID != p.view.id && p.children != nil {
+		c := p.children[e.WorkflowID]
+		if c == nil {
+			c = p.app.printer(p.server, e.WorkflowID)
+			c.web, c.quiet = p.web, p.quiet
+			p.children[e.WorkflowID] = c
+		}
+		return c.print(e)
+	}
+	shown := p.view.start != nil
 	p.view.add(e)
 	if p.json() {
 		return p.printJSON(e)
 	}
 	switch e.Kind {
 	case follow.AgentStart:
+		if shown && e.Start.ContinuedFrom != "" {
+			p.printf("%s\n", p.style.dim("the agent goes on in a new run"))
+			return nil
+		}
 		p.started(e)
 	case follow.Turn:
 		p.turn(*e.Turn)

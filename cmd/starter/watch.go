@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) watchCommand() *cobra.Command {
-	var noWait bool
+	var noWait, children bool
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Show what an agent does until it ends",
@@ -23,7 +23,7 @@ func (a *app) watchCommand() *cobra.Command {
 
 Everything comes from the workflow's history, so it needs no worker and shows each event once. Ctrl-C ends the
 watching, not the agent (exit code 130). With --no-wait it shows what there is and exits with 3 if the agent waits for
-an answer. Otherwise the exit code is the agent's: 0 ok, 1 error or cancelled, 4 limit or escalated.`,
+an answer. With --children it shows the agents that this one starts as well, and ends when all have. Otherwise the exit code is the agent's: 0 ok, 1 error or cancelled, 4 limit or escalated.`,
 		Example: "  starter watch fix-1\n  starter watch fix-1 -o json | jq -c 'select(.event == \"turn\")'",
 		GroupID: groupAgents,
 		Args:    oneArg("the ID of an agent"),
@@ -39,17 +39,22 @@ an answer. Otherwise the exit code is the agent's: 0 ok, 1 error or cancelled, 4
 				return err
 			}
 			defer s.Close()
-			return a.watch(cmd.Context(), a.printer(s, args[0]), !noWait)
+			p := a.printer(s, args[0])
+			if children {
+				p.children = map[string]*printer{}
+			}
+			return a.watch(cmd.Context(), p, !noWait)
 		},
 	}
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "show what there is and return")
+	cmd.Flags().BoolVar(&children, "children", false, "show the agents that this one starts as well")
 	a.serverFlags(cmd)
 	return cmd
 }
 
 // watch prints the events of an agent until it ends, and returns its exit code as an error.
 func (a *app) watch(ctx context.Context, p *printer, wait bool) error {
-	err := a.follow(ctx, p.server, p.view.id, wait, p.print)
+	err := a.follow(ctx, p.server, p.view.id, follow.Options{Wait: wait, FromFirst: true, Children: p.children != nil}, p.print)
 	switch {
 	case ctx.Err() != nil && p.view.end == nil:
 		a.note("\nthe agent goes on; come back with: %s", again(p.server, "watch", p.view.id))
@@ -72,38 +77,25 @@ const (
 )
 
 // follow hands the events of an agent to each, and says on standard error why nothing happens when nothing does.
-func (a *app) follow(ctx context.Context, s *connect.Server, id string, wait bool, each func(follow.Event) error) error {
-	type item struct {
-		event follow.Event
-		err   error
-	}
+func (a *app) follow(ctx context.Context, s *connect.Server, id string, o follow.Options, each func(follow.Event) error) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	items := make(chan item)
-	go func() {
-		defer close(items)
-		for e, err := range follow.Follow(reading, s, id, "", follow.Options{Wait: wait}) {
-			select {
-			case items <- item{e, err}:
-			case <-reading.Done():
-				return
-			}
-		}
-	}()
+	feed, err := follow.Start(reading, s, id, "", o)
+	if err != nil {
+		return err
+	}
 	look := &looker{server: s, id: id}
 	quiet := time.NewTimer(hush)
 	defer quiet.Stop()
 	for {
 		select {
-		case i, ok := <-items:
-			switch {
-			case !ok:
-				return ctx.Err()
-			case i.err != nil:
-				return i.err
+		case e, ok := <-feed.Events:
+			if !ok {
+				_, err := feed.Wait()
+				return err
 			}
-			look.add(i.event)
-			if err := each(i.event); err != nil {
+			look.add(e)
+			if err := each(e); err != nil {
 				return err
 			}
 			quiet.Reset(hush)
@@ -125,6 +117,9 @@ type looker struct {
 }
 
 func (l *looker) add(e follow.Event) {
+	if e.WorkflowID != l.id {
+		return
+	}
 	switch e.Kind {
 	case follow.AgentStart:
 		l.queue = e.Start.TaskQueue
