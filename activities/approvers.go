@@ -107,7 +107,7 @@ func AssentAskApprover(ctx context.Context, req protocol.ApproverRequest) (proto
 func (e *Engine) askApprover(ctx context.Context, req protocol.ApproverRequest) (protocol.ApproverResponse, error) {
 	defer heartbeats(ctx)()
 	q := req.Question
-	input, err := e.load(ctx, req.Call.Input, req.Call.InputRef)
+	input, err := e.load(ctx, req.Call.Store, req.Call.Input, req.Call.InputRef)
 	if err != nil {
 		return protocol.ApproverResponse{}, err
 	}

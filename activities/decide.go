@@ -66,7 +66,7 @@ func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bo
 	if err := e.sameStore(req.Store); err != nil {
 		return resp, err
 	}
-	input, err := e.load(ctx, req.Input, req.InputRef)
+	input, err := e.load(ctx, req.Store, req.Input, req.InputRef)
 	if err != nil {
 		return resp, err
 	}
@@ -285,6 +285,9 @@ func (e *Engine) rejudge(ctx context.Context, req protocol.AdmitRequest, resp pr
 		resp.Slow = true
 		return resp, nil
 	}
+	if err := e.sameStore(req.Decide.Store); err != nil {
+		return resp, err
+	}
 	info, validate, drift := e.subjectTool(ctx, req.Decide.Tool)
 	edited := len(req.Resolution.Input) > 0
 	switch {
@@ -383,7 +386,7 @@ func (e *Engine) asked(ctx context.Context, req protocol.AdmitRequest) (json.Raw
 		return req.Resolution.Input, nil
 	}
 	if req.Final != nil {
-		return e.load(ctx, nil, req.Final)
+		return e.load(ctx, req.Decide.Store, nil, req.Final)
 	}
 	// Left empty, it comes through JSON as null, which no call's arguments are.
 	if in := req.Question.Input; len(in) > 0 && string(in) != "null" {

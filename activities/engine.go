@@ -235,6 +235,8 @@ func wire(err error) error {
 	switch {
 	case errors.As(err, &app):
 		return err
+	case ofBlob(err) != nil:
+		return ofBlob(err)
 	case fault.IsConfig(err), errors.As(err, &needs):
 		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorConfig, nil)
 	case errors.As(err, &gone):
@@ -269,23 +271,6 @@ func heartbeats(ctx context.Context) (stop func()) {
 		}
 	}()
 	return func() { once.Do(func() { close(done) }) }
-}
-
-// load returns inline bytes, or those behind a reference.
-func (e *Engine) load(ctx context.Context, inline json.RawMessage, ref *blob.Ref) (json.RawMessage, error) {
-	if ref == nil {
-		return inline, nil
-	}
-	return e.cfg.Blobs.Get(ctx, *ref)
-}
-
-// sameStore refuses to go on with another store than the one the agent started with.
-func (e *Engine) sameStore(store string) error {
-	if store == "" || store == e.cfg.Blobs.ID() {
-		return nil
-	}
-	return temporal.NewNonRetryableApplicationError("the agent's blob store is \""+store+"\", this worker has \""+
-		e.cfg.Blobs.ID()+"\"; all workers of one agent need the same", protocol.ErrorStore, nil)
 }
 
 // digest is the hex SHA-256 of the canonical form.

@@ -84,10 +84,13 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	if err := e.sameStore(call.Store); err != nil {
 		return tool.Fail(tool.ContractDrift, explain(err)), nil
 	}
-	input, err := e.load(ctx, call.Input, call.InputRef)
+	input, err := e.load(ctx, call.Store, call.Input, call.InputRef)
+	if altered(err) {
+		return tool.Fail(tool.ToolError, "it did not run, its stored arguments cannot be used: "+cut(explain(err), 500)), nil
+	}
 	if err != nil {
 		// Nothing has run: another worker, or this one a little later, may read them.
-		return tool.Fail(tool.ContractDrift, "this worker cannot read the arguments: "+cut(err.Error(), 500)), nil
+		return tool.Fail(tool.ContractDrift, "this worker cannot read the arguments: "+cut(explain(err), 500)), nil
 	}
 	sum, err := digest(input)
 	if err != nil {
@@ -334,7 +337,7 @@ func stopping(ctx context.Context) bool {
 // Observe tells observers of a call that never reached a tool. Arguments that are stored elsewhere and cannot be had are
 // no reason to keep the outcome from them.
 func (e *Engine) Observe(ctx context.Context, req protocol.ObserveRequest) error {
-	input, err := e.load(ctx, req.Call.Input, req.Call.InputRef)
+	input, err := e.load(ctx, req.Call.Store, req.Call.Input, req.Call.InputRef)
 	if err != nil {
 		e.log.Warn("assent: observers are not told the arguments", "tool", req.Call.Name, "call", req.Call.ID, "error", cut(err.Error(), 500))
 	}

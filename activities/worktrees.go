@@ -51,7 +51,7 @@ func (e *Engine) CollectWorktree(ctx context.Context, req protocol.CollectReques
 	}
 	ref, err := e.cfg.Blobs.Put(ctx, patch.Bytes)
 	if err != nil {
-		return protocol.Artifact{}, err
+		return protocol.Artifact{}, wire(err)
 	}
 	a := protocol.Artifact{Kind: protocol.ArtifactPatch, Ref: ref, Files: patch.Files, Base: patch.Base, Tree: patch.Tree,
 		Warnings: patch.Warnings, Ignored: patch.Ignored, HostChanges: patch.HostChanges}

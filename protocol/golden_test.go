@@ -187,7 +187,7 @@ func TestNames(t *testing.T) {
 		"assent", "assent.Agent", "approval", "resolve", "approvals", "assent_approval", "assent_resolve", "assent_approvals", "assent_",
 		"AssentDecide", "AssentDecideSlow", "AssentAdmit", "ResolveToolset", "ResolveRef", "Generate", "AcquireWorktree", "CollectWorktree",
 		"DisposeWorktree", "Observe", "ReceiveResult", "tool.", "assent.ConfigError", "assent.Denied", "assent.ModelError", "assent.EnvironmentLost",
-		"assent.StoreMismatch", "assent-grant", "AssentStatus", "AssentAgent", "AssentPendingTool", "AssentRoot", "assentPending",
+		"assent.StoreMismatch", "assent.BlobMissing", "assent.BlobAltered", "assent-grant", "AssentStatus", "AssentAgent", "AssentPendingTool", "AssentRoot", "assentPending",
 		"running", "waiting", "done", "assent", "ok", "error", "limit", "cancelled", "escalated", "patch",
 	}, []string{
 		protocol.DefaultTaskQueue, protocol.WorkflowAgent, protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals,
@@ -195,7 +195,7 @@ func TestNames(t *testing.T) {
 		protocol.ActivityDecide, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityResolveToolset,
 		protocol.ActivityResolveRef, protocol.ActivityGenerate, protocol.ActivityAcquireWorktree, protocol.ActivityCollectWorktree,
 		protocol.ActivityDisposeWorktree, protocol.ActivityObserve, protocol.ActivityReceiveResult, protocol.ToolPrefix, protocol.ErrorConfig, protocol.ErrorDenied,
-		protocol.ErrorModel, protocol.ErrorGone, protocol.ErrorStore, protocol.HeaderGrant, protocol.AttrStatus, protocol.AttrAgent,
+		protocol.ErrorModel, protocol.ErrorGone, protocol.ErrorStore, protocol.ErrorBlobMissing, protocol.ErrorBlobAltered, protocol.HeaderGrant, protocol.AttrStatus, protocol.AttrAgent,
 		protocol.AttrPendingTool, protocol.AttrRoot, protocol.MemoPending, string(protocol.StatusRunning), string(protocol.StatusWaiting),
 		string(protocol.StatusDone), protocol.ChangeGate, string(protocol.OK), string(protocol.Failed), string(protocol.LimitHit),
 		string(protocol.Cancelled), string(protocol.Escalated), protocol.ArtifactPatch,

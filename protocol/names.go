@@ -63,6 +63,10 @@ const (
 	ErrorGone = "assent.EnvironmentLost"
 	// ErrorStore says that a worker uses another blob store than the agent started with.
 	ErrorStore = "assent.StoreMismatch"
+	// ErrorBlobMissing says that the store does not hold what was to be read; it may come late.
+	ErrorBlobMissing = "assent.BlobMissing"
+	// ErrorBlobAltered says that what was to be read has another hash than its reference; it is never retried.
+	ErrorBlobAltered = "assent.BlobAltered"
 )
 
 // HeaderGrant is the header that carries a Grant to the worker.

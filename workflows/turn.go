@@ -342,7 +342,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: attempts},
 		Summary: label(s.asked.Name) + " · " + string(s.result.Code),
 	})
-	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef,
+	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef, Store: a.frozen.Store,
 		Agent: &tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}}
 	a.observing = append(a.observing,
 		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
