@@ -46,10 +46,21 @@ func (a *agent) boundary(ctx workflow.Context, results []model.ToolResult) error
 		// The server drops what is still scheduled when a run ends. A failure of observers changes nothing.
 		_ = f.Get(ctx, nil)
 	}
+	others(ctx)
 	if ctx.Err() != nil || !a.gate.quiet() || len(a.gate.ledger.Asked()) > 0 {
 		return nil
 	}
 	return a.next(ctx, results, nil)
+}
+
+// others lets every other coroutine run that can: an update which came with this task may not have had its turn.
+func others(ctx workflow.Context) {
+	ctx, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	had := false
+	workflow.GoNamed(ctx, "assent others", func(workflow.Context) { had = true })
+	// The context is never cancelled.
+	_ = workflow.Await(ctx, func() bool { return had })
 }
 
 // parked reports whether a turn can be left to the next run: every call of it that has not ended waits for an answer, and

@@ -171,6 +171,44 @@ func TestAQuestionKeepsItsAge(t *testing.T) {
 	require.WithinDuration(t, q.AskedAt.Add(10*time.Hour), b.env.Now(), time.Minute)
 }
 
+// The clock of an agent is that of its first run, and what its own tools said before is not forgotten.
+func TestAnEscalationAndTheClockAreKept(t *testing.T) {
+	type report struct {
+		Summary string `json:"summary"`
+	}
+	escalate := tool.MustNew("escalate", "Ends.", func(context.Context, *tool.Context, report) (string, error) { return "noted", nil }, tool.Read)
+	for name, tc := range map[string]struct {
+		limits protocol.Limits
+		answer bool
+		status protocol.Status
+	}{
+		"escalated":  {protocol.Limits{}, true, protocol.Escalated},
+		"wall clock": {protocol.Limits{WallClock: 10 * time.Hour}, false, protocol.Escalated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := asking("turns:\n  - calls: [{tool: escalate, args: {summary: big}}, {tool: run, args: {path: a}}]\n  - say: done\n")
+			s.tools, s.profile.Limits = []*tool.Def{escalate}, tc.limits
+			b := newBench(t, s)
+			b.env.RegisterDelayedCallback(func() { b.env.SetContinueAsNewSuggested(true) }, 6*time.Hour)
+			l := b.begin(protocol.AgentInput{})
+			require.Len(t, l.state.Steps, 2)
+			asked := l.state.Ledger.Open[0].AskedAt
+
+			b.goOn()
+			b.env.SetStartTime(asked.Add(6 * time.Hour))
+			if tc.answer {
+				b.answer(time.Hour, 0, approval.Deny)
+			}
+			res := b.finish(l)
+			require.Equal(t, tc.status, res.Status, res.Error)
+			require.JSONEq(t, `{"summary":"big"}`, string(res.Escalation))
+			if !tc.answer {
+				require.WithinDuration(t, asked.Add(10*time.Hour), b.env.Now(), time.Minute)
+			}
+		})
+	}
+}
+
 // A starter cannot begin an agent in the midst of one: only a run that the server has continued has a state.
 func TestAStateOfAStarterIsIgnored(t *testing.T) {
 	b := newBench(t, setup{script: oneAsk})

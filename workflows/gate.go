@@ -284,6 +284,8 @@ func (g *gate) register(ctx workflow.Context) error {
 func (g *gate) checkUpdate(ctx workflow.Context, r approval.Resolution) error {
 	q, open := g.ledger.Question(r.Key)
 	switch {
+	case g.leaving:
+		return notPending("the run goes on in another one: send the answer again")
 	case !open && r.Decision == approval.Revoke:
 		return g.checkRevoke(r.Key)
 	case !open:

@@ -98,6 +98,9 @@ func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult
 		if left == 0 {
 			break
 		}
+		if others(after); ctx.Err() != nil || !a.parked(ctx, steps) {
+			continue
+		}
 		if err := a.next(ctx, nil, steps); err != nil {
 			return nil, "", err
 		}
