@@ -76,27 +76,47 @@ func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult
 	lost := func(reason string) { why.text = reason; stop() }
 	a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
 	left := 0
+	finish := func(ctx workflow.Context, s *step) {
+		defer func() { left-- }()
+		defer a.gate.board.free(ctx, a.gate.ledger)
+		a.finish(ctx, steps, s, lost)
+	}
+	aside := func(s *step) { workflow.GoNamed(ctx, s.call.ID, func(ctx workflow.Context) { finish(ctx, s) }) }
 	for _, s := range steps {
 		if s.state == stepDone {
 			continue
 		}
 		left++
 		a.gate.board.busy()
-		workflow.GoNamed(ctx, s.call.ID, func(ctx workflow.Context) {
-			defer func() { left-- }()
-			defer a.gate.board.free(ctx, a.gate.ledger)
-			a.finish(ctx, steps, s, lost)
-		})
+		if s.state == stepWaiting {
+			aside(s)
+		}
 	}
 	// The turn itself does not keep the run from being suspended.
 	a.gate.board.free(ctx, a.gate.ledger)
 	after, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	for left > 0 {
+		s, more := upNext(ctx, steps)
+		switch {
+		case s == nil:
+		case s.concurrent() && more:
+			s.state = stepRunning
+			aside(s)
+			continue
+		default:
+			// Until it has ended the turn has nothing else to begin: a coroutine more would be woken with every task.
+			s.state = stepRunning
+			finish(ctx, s)
+			continue
+		}
 		// The context is never cancelled.
-		_ = workflow.Await(after, func() bool { return left == 0 || ctx.Err() == nil && a.parked(ctx, steps) })
-		if left == 0 {
-			break
+		_ = workflow.Await(after, func() bool {
+			s, _ := upNext(ctx, steps)
+			return left == 0 || s != nil || ctx.Err() == nil && a.parked(ctx, steps)
+		})
+		if s, _ := upNext(ctx, steps); left == 0 || s != nil {
+			continue
 		}
 		if others(after); ctx.Err() != nil || !a.parked(ctx, steps) {
 			continue
@@ -174,10 +194,11 @@ func (a *agent) changed(s *step, d protocol.DecideResponse) {
 	}
 }
 
-// finish takes one call through its question and its turn to run.
+// finish takes one call through its question, if it has one, and lets it run.
 func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(string)) {
 	defer func() { s.state = stepDone }()
-	if s.state == stepWaiting {
+	asked := s.state == stepWaiting
+	if asked {
 		p, refused := a.gate.ask(ctx, s.question, s.req, s.decision)
 		if p == nil {
 			s.result = refused
@@ -188,9 +209,11 @@ func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(s
 	}
 	ctx, done := a.gate.revocable(ctx, s.permit)
 	defer func() { done(s.result.Code) }()
-	// Waiting for a place ends with the run; dispatch then says so.
-	_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
-	s.state = stepRunning
+	if asked {
+		// Waiting for a place ends with the run; dispatch then says so.
+		_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
+		s.state = stepRunning
+	}
 	if s.facts.Remote != nil {
 		s.result = a.foreign(ctx, s)
 	} else {
@@ -202,6 +225,24 @@ func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(s
 	if s.result.Code == tool.EnvironmentLost {
 		lost("the agent's environment was lost")
 	}
+}
+
+// upNext is the first call that nobody had to be asked about and that may run now, if there is one; in a run that was
+// cancelled each may, and is told so. more says that others have not begun.
+func upNext(ctx workflow.Context, steps []*step) (next *step, more bool) {
+	for _, s := range steps {
+		switch {
+		case s.state != stepReady || s.question != nil:
+		case next != nil:
+			return next, true
+		case ctx.Err() != nil || mayRun(steps, s):
+			next = s
+		case !s.concurrent():
+			// It holds up all that come after it.
+			return nil, true
+		}
+	}
+	return next, false
 }
 
 // mayRun keeps the model's order: a concurrent call waits for earlier exclusive ones, an exclusive call for all
