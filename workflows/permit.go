@@ -41,6 +41,10 @@ type permit struct {
 
 // stamp writes the grant into the header of the call that is being scheduled.
 func (p *permit) stamp(ctx workflow.Context, keys protocol.Keyring, activityType string) error {
+	if workflow.IsReplaying(ctx) {
+		// The call is in history with the grant that it got then.
+		return nil
+	}
 	place := p.place
 	place.ActivityType = activityType
 	g := keys.Sign(protocol.Grant{

@@ -50,19 +50,33 @@ const retriesMost = 2
 // call in the model's order.
 func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model.ToolResult, protocol.Status, error) {
 	steps := make([]*step, len(t.Calls))
-	futures := make([]workflow.Future, len(t.Calls))
 	for i, c := range t.Calls {
 		steps[i] = a.step(fmt.Sprintf("t%d.%d", a.turns, i+1), c, protocol.MaxDecisions/len(t.Calls))
-		if steps[i].state != stepDone {
-			futures[i] = a.gate.judge(ctx, steps[i].req)
-		}
 	}
+	a.judge(ctx, steps)
+	return a.perform(ctx, steps)
+}
+
+// mostJudged bounds the decisions that are under way at once: as many as keep a worker busy, and few, because with each
+// that ends the SDK wakes the coroutines of all.
+const mostJudged = 4
+
+// judge takes the decisions on all calls of a turn, in the model's order.
+func (a *agent) judge(ctx workflow.Context, steps []*step) {
+	futures := make([]workflow.Future, len(steps))
+	ahead, n := 0, 0
 	for i, s := range steps {
+		for ; n < len(steps) && ahead < mostJudged; n++ {
+			if steps[n].state != stepDone {
+				futures[n] = a.gate.judge(ctx, steps[n].req)
+				ahead++
+			}
+		}
 		if s.state != stepDone {
 			a.decide(ctx, s, futures[i])
+			ahead--
 		}
 	}
-	return a.perform(ctx, steps)
 }
 
 // perform takes the calls of a turn through their questions to their results. A run that is long enough leaves those that
