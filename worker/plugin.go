@@ -216,12 +216,20 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if p.guards.drain || len(p.guards.draining) > 0 || o.WorkerOptions.PreferredVersionProvider != nil {
 		o.WorkerOptions.PreferredVersionProvider = p.guards.versions(o.WorkerOptions.PreferredVersionProvider)
 	}
+	if p.agents && o.WorkerOptions.MaxEagerActivityReservationsPerWorkflowTask == nil {
+		// The SDK's 3 would leave the other calls of a turn to the pollers, one after another.
+		most := eager
+		o.WorkerOptions.MaxEagerActivityReservationsPerWorkflowTask = &most
+	}
 	if o.WorkerOptions.StickyScheduleToStartTimeout == 0 {
 		// How long a run waits for a worker that crashed before another one takes it.
 		o.WorkerOptions.StickyScheduleToStartTimeout = 2 * time.Second
 	}
 	return nil
 }
+
+// eager is how many activities of one task the worker that asks for them may take along at once, if it has room.
+const eager = 16
 
 // alone refuses a worker that has another Plugin of ours: only the outer one would act, and what the inner one was
 // to guard would run unguarded.
