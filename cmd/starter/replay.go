@@ -100,14 +100,14 @@ func (a *app) replay(ctx context.Context, policy string, sources []string, f rep
 	j := &replaying{file: file, chains: map[string]*permission.Chain{}}
 	sum := replaySummary{Changes: map[string]int{}}
 	seen := map[string]bool{}
-	err = a.sources(ctx, sources, f, func(h history) error {
-		r := verify.History(h.events, verify.Options{})
+	err = a.sources(ctx, sources, f, func(h verify.Run) error {
+		r := verify.History(h.Events, verify.Options{})
 		if seen[r.RunID] {
 			return nil // a query and an argument may mean the same run
 		}
 		sum.Runs++
 		seen[r.RunID] = r.RunID != ""
-		for _, d := range verify.Decisions(h.events, nil) {
+		for _, d := range verify.Decisions(h.Events, nil) {
 			c := replayed{WorkflowID: r.WorkflowID, RunID: r.RunID, EventID: d.EventID, CallID: d.CallID, Tool: d.Facts.Name, Profile: d.Profile,
 				Input: d.Input, InputRef: d.InputRef, Was: d.Decision}
 			if err := j.judge(&c, d); err != nil {
@@ -131,8 +131,8 @@ func (a *app) replay(ctx context.Context, policy string, sources []string, f rep
 }
 
 // sources yields the histories that the arguments and the query mean.
-func (a *app) sources(ctx context.Context, args []string, f replayFlags, each func(history) error) error {
-	every := func(all []history) error {
+func (a *app) sources(ctx context.Context, args []string, f replayFlags, each func(verify.Run) error) error {
+	every := func(all []verify.Run) error {
 		for _, h := range all {
 			if err := each(h); err != nil {
 				return err
@@ -153,7 +153,7 @@ func (a *app) sources(ctx context.Context, args []string, f replayFlags, each fu
 		}
 	}()
 	for _, arg := range args {
-		var all []history
+		var all []verify.Run
 		var err error
 		if isFile(arg) {
 			all, err = a.fileHistory(arg)

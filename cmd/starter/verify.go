@@ -37,8 +37,9 @@ decision or an admitted answer, with the arguments, contract, policy and run tha
 not after it was revoked. Needs no worker.
 
 FILE is a history in JSON: of temporal workflow show -o json, a download of the Temporal UI, gzip or not; - is standard
-input. An ID is read from the server, with the runs it was continued or reset from. With --grant-key the signatures of
-grants are verified too, with --policy those of answers. Findings make the exit code 1.`,
+input. An ID is read from the server, with all runs it was continued or reset from, and what each took over is held against
+the run before. Of one run alone, in a FILE or by --run, what it took over is taken on trust, and the report says so. With
+--grant-key the signatures of grants are verified too, with --policy those of answers. Findings make the exit code 1.`,
 		Example: `  starter verify fix-1 --verbose
   temporal workflow show -w fix-1 -o json | starter verify - --grant-key grant.key -o json`,
 		GroupID: groupAgents,
@@ -59,7 +60,7 @@ func (a *app) verify(ctx context.Context, what string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
-	var all []history
+	var all []verify.Run
 	var s *connect.Server
 	if f.run == "" && isFile(what) {
 		all, err = a.fileHistory(what)
@@ -76,15 +77,7 @@ func (a *app) verify(ctx context.Context, what string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
-	var reports []verify.Report
-	for _, h := range all {
-		r := verify.History(h.events, o)
-		if h.missing != "" {
-			r.Unchecked = append(r.Unchecked, h.missing)
-		}
-		reports = append(reports, r)
-	}
-	return a.verified(reports, f.verbose)
+	return a.verified(verify.Chain(all, o), f.verbose)
 }
 
 // verifyOptions reads the keys that the flags name.
@@ -135,7 +128,7 @@ func (a *app) noFile(arg string) {
 }
 
 // fileHistory reads one history from a file or from standard input.
-func (a *app) fileHistory(path string) ([]history, error) {
+func (a *app) fileHistory(path string) ([]verify.Run, error) {
 	in := a.in
 	if path != "-" {
 		f, err := os.Open(path)
@@ -154,7 +147,7 @@ func (a *app) fileHistory(path string) ([]history, error) {
 	case errors.As(err, &bad):
 		return nil, exit.Usagef("save one with: temporal workflow show -w ID -o json > FILE", "%s: %w", path, err)
 	}
-	return []history{{events: events}}, err
+	return []verify.Run{{Events: events}}, err
 }
 
 // verified prints the reports, the oldest run first.

@@ -47,15 +47,25 @@ func (w *world) prove(c client.Client) {
 	found := ""
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	done := map[string]bool{}
 	for _, run := range w.runs(ctx, c) {
-		events, err := recordedEvents(ctx, c, run[0], run[1])
+		if done[run[1]] {
+			continue
+		}
+		// With all runs that it was continued or reset from, and those that these were continued as.
+		chain, err := verify.Fetch(ctx, c, run[0], run[1])
 		if gone := new(serviceerror.NotFound); errors.As(err, &gone) {
 			continue
 		}
 		require.NoError(w.t, err)
-		r := verify.History(events, verify.Options{Converter: w.converter, WorkflowID: run[0]})
-		for _, f := range r.Findings {
-			found += fmt.Sprintf("%s, run %s, event %d: %s: %s %s: %s\n", run[0], run[1], f.EventID, f.Kind, f.CallID, f.Tool, f.Why)
+		for _, r := range verify.Chain(chain, verify.Options{Converter: w.converter, WorkflowID: run[0]}) {
+			done[r.RunID] = true
+			for _, f := range r.Findings {
+				found += fmt.Sprintf("%s, run %s, event %d: %s: %s %s: %s\n", run[0], r.RunID, f.EventID, f.Kind, f.CallID, f.Tool, f.Why)
+			}
+			if r.Trusted {
+				found += fmt.Sprintf("%s, run %s: the run before it is not there\n", run[0], r.RunID)
+			}
 		}
 	}
 	for name, reason := range unproved {

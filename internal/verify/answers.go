@@ -30,6 +30,10 @@ func (j *judged) answered() bool {
 	}
 	j.call.Signed, j.call.AdmissionID = true, a.event
 	var by []string
+	for _, v := range j.q.taken {
+		by = append(by, v.By)
+		j.call.Signed = j.call.Signed && v.Signed
+	}
 	for _, v := range append(slices.Clone(j.q.votes), a) {
 		j.admission(v)
 		by = append(by, v.By)
@@ -47,7 +51,7 @@ func (j *judged) answered() bool {
 // admission holds an admission against the run that asked and the run that admitted, and against what people sent.
 func (j *judged) admission(a *admission) {
 	if a.RunID != j.q.run {
-		j.fail(VoidAnswer, "its question %s was asked in run %s, and event %d admits the answer in run %s", j.q.key, j.q.run, a.event, a.RunID)
+		j.fail(VoidAnswer, "its question %s stood in run %s, and event %d admits the answer in run %s", j.q.key, j.q.run, a.event, a.RunID)
 	}
 	if run := j.runAt(a.event); run != "" && a.RunID != run {
 		j.fail(OtherRun, "event %d admits its answer in run %s, and was recorded in run %s", a.event, a.RunID, run)
@@ -123,8 +127,7 @@ func (j *judged) signed(a *admission, sent []answer) {
 		j.note("signatures of answers: no policy with engine.keys was given")
 		return
 	}
-	q := approval.Approval{Key: j.q.key, Tool: j.d.Tool, CallID: j.d.CallID, Seal: approval.Seal{RunID: j.q.run, ContentKey: j.contentKey(j.d),
-		InputDigest: j.d.InputDigest, ContractHash: j.p.contract, PolicyDigest: j.d.Decision.PolicyDigest}}
+	q := approval.Approval{Key: j.q.key, Tool: j.d.Tool, CallID: j.d.CallID, Seal: j.q.seal}
 	err := error(&approval.SignatureError{Why: "there is none"})
 	for _, s := range sent {
 		if s.Signature == nil {
@@ -153,6 +156,13 @@ func (j *judged) quorum(last *admission) {
 		j.fail(Unreadable, "who asked for the run cannot be read")
 	}
 	names := map[string]bool{}
+	for _, v := range j.q.taken {
+		if v.By == "" || v.By == j.input.RequestedBy {
+			j.fail(NoAnswer, "the run before counted an allow of %q, who may not give one", v.By)
+			continue
+		}
+		names[v.By] = true
+	}
 	for _, v := range append(slices.Clone(j.q.votes), last) {
 		switch {
 		case v.By == "":

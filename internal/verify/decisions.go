@@ -22,7 +22,7 @@ type Decided struct {
 	Profile string
 	// Tighten holds the rules of the agent's own input.
 	Tighten *protocol.Tighten
-	// Vetted are the lines that answers of before had added for this run.
+	// Vetted are the lines that answers of before had added, also in the runs that this one continues.
 	Vetted    []permission.Vetted
 	Isolation string
 	// Exactly one of Input and InputRef is set, or none if the history has no arguments. They are those that were asked
@@ -38,6 +38,10 @@ func Decisions(events []*historypb.HistoryEvent, c converter.DataConverter) []De
 	r := recordOf(events, c)
 	var out []Decided
 	for _, d := range r.decisions {
+		if d.carried != nil {
+			// It is one of the run before.
+			continue
+		}
 		o := Decided{EventID: d.event, CallID: d.CallID, Facts: protocol.ToolFacts{Name: d.Tool}, Decision: d.Decision}
 		if f, ok := r.facts[d.Tool]; ok {
 			o.Facts, o.Known = f, true
@@ -49,6 +53,9 @@ func Decisions(events []*historypb.HistoryEvent, c converter.DataConverter) []De
 		}
 		if r.frozen != nil {
 			o.Isolation = string(r.frozen.Isolation.Kind)
+		}
+		for _, v := range r.lines() {
+			o.Vetted = append(o.Vetted, v.Line)
 		}
 		for _, a := range r.vetted {
 			if a.event < d.event {

@@ -33,27 +33,55 @@ type Options struct {
 	WorkflowID string
 }
 
-// History verifies the history of one run from its first event on; it may stop before the end of the run. A run that was
-// continued or reset is verified by its own history alone.
+// History verifies the history of one run from its first event on; it may stop before the end of the run. What an agent's run
+// took over from the one that it continues is taken on trust, and the report says so: see Chain.
 func History(events []*historypb.HistoryEvent, o Options) Report {
-	r := recordOf(events, o.Converter)
+	return Chain([]Run{{Events: events}}, o)[0]
+}
+
+// Chain verifies runs of one workflow and returns a report for each. What a run took over from another one of them has to
+// follow from the history of that one.
+func Chain(runs []Run, o Options) []Report {
+	judges, byRun := make([]*judge, len(runs)), map[string]*judge{}
+	for i, run := range runs {
+		judges[i] = judgeOf(run, o)
+		byRun[judges[i].out.RunID] = judges[i]
+	}
+	out := make([]Report, len(runs))
+	for i, j := range judges {
+		if j.state != nil {
+			j.succeeds(byRun[j.started.GetContinuedExecutionRunId()])
+		}
+		slices.SortStableFunc(j.out.Findings, func(a, b Finding) int { return int(a.EventID - b.EventID) })
+		out[i] = j.out
+	}
+	return out
+}
+
+func judgeOf(run Run, o Options) *judge {
+	r := recordOf(run.Events, o.Converter)
 	j := &judge{record: r, options: o, spent: map[int][]*use{}, unchecked: map[string]bool{}, byName: map[string]map[string][]answer{}}
-	if len(events) == 0 {
+	if len(run.Events) == 0 {
 		r.find(Finding{Kind: Incomplete, Why: "there is no event"})
 	}
-	j.out = Report{WorkflowID: o.WorkflowID, RunID: r.runID(), WorkflowType: r.workflowType, Events: len(events), Ended: r.ended,
-		Decided: len(r.byCall), Calls: []Call{}, Findings: []Finding{}, Unchecked: []string{}}
+	decided := len(r.byCall)
+	if r.state != nil {
+		decided = len(slices.DeleteFunc(slices.Clone(r.decisions), func(d decision) bool { return d.carried != nil }))
+	}
+	j.out = Report{WorkflowID: o.WorkflowID, RunID: r.runID(), WorkflowType: r.workflowType, Events: len(run.Events), Ended: r.ended,
+		Decided: decided, Calls: []Call{}, Findings: []Finding{}, Unchecked: []string{}}
 	if j.out.WorkflowID == "" {
 		j.out.WorkflowID = r.started.GetWorkflowId()
 	}
-	j.out.State = j.state()
-	if j.out.State == Gated {
+	if j.out.State = j.standing(); j.out.State == Gated {
 		j.all()
+	}
+	if run.Missing != "" {
+		j.note("%s", run.Missing)
 	}
 	// What cannot be read may have said that the run is gated.
 	j.out.Findings = append(append(j.out.Findings, r.findings...), r.sealed...)
-	slices.SortStableFunc(j.out.Findings, func(a, b Finding) int { return int(a.EventID - b.EventID) })
-	return j.out
+	return j
 }
 
 // judge holds the uses of one history against its decisions.
@@ -61,6 +89,7 @@ type judge struct {
 	*record
 	options Options
 	asked   map[int][]*question
+	ledger  *approval.Ledger
 	// spent are the uses of each decision, by its index.
 	spent     map[int][]*use
 	unchecked map[string]bool
@@ -69,7 +98,7 @@ type judge struct {
 	out    Report
 }
 
-func (j *judge) state() State {
+func (j *judge) standing() State {
 	version, marked := j.versions[protocol.ChangeGate]
 	switch {
 	case j.agent, version >= 1, len(j.decisions) > 0, j.granted():
@@ -96,7 +125,7 @@ func (j *judge) all() {
 	if j.runID() == "" {
 		j.note("the history does not say which run it is of, so decisions were not held against it")
 	}
-	j.asked = j.questions()
+	j.asked, j.ledger = j.questions()
 	j.entered()
 	for _, u := range j.uses {
 		if j.tool(u) {
@@ -290,7 +319,7 @@ func (j *judged) take(i int) {
 
 // permitted says whether the decision, or the answer to its question, lets the call go on, and with what.
 func (j *judged) permitted() bool {
-	if run := j.runAt(j.d.event); run != "" && j.d.RunID != run {
+	if run := j.runAt(j.d.event); run != "" && j.d.RunID != run && j.d.carried == nil {
 		j.fail(OtherRun, "event %d decides on it in run %s, and was recorded in run %s", j.d.event, j.d.RunID, run)
 	}
 	j.p = permit{run: j.d.RunID, digest: j.d.InputDigest, policy: j.d.Decision.PolicyDigest, contract: j.facts[j.d.Tool].ContractHash}

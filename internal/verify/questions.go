@@ -21,6 +21,9 @@ type question struct {
 	// run is the run that asked: an answer that another one admits is void.
 	run    string
 	opened int64
+	// seal is what a signed answer speaks of. taken are the votes that counted in the runs before.
+	seal  approval.Seal
+	taken []approval.Vote
 	// turn and number place it among those that were opened at the same event.
 	turn, number int
 	// closed is its first final admission; nil while there is none. votes are the allows that counted before it, the first
@@ -46,8 +49,9 @@ func (q *question) read(all []admission) {
 	}
 }
 
-// questions returns the questions of each decision, in the order in which they were asked. A void answer opens the next.
-func (r *record) questions() map[int][]*question {
+// questions returns the questions of each decision, in the order in which they were asked, and the ledger that gave them
+// their keys. A void answer opens the next.
+func (r *record) questions() (map[int][]*question, *approval.Ledger) {
 	ledger := approval.NewLedger()
 	r.restore(ledger)
 	queue := r.asked()
@@ -56,7 +60,13 @@ func (r *record) questions() map[int][]*question {
 		q := queue[0]
 		queue = queue[1:]
 		d := r.decisions[q.decision]
-		q.key = ledger.Open(approval.Approval{Tool: d.Tool, Seal: approval.Seal{ContentKey: r.contentKey(d)}}).Key
+		if c := d.carried; c != nil && q.opened == firstEvent {
+			q.key, q.seal, q.taken = c.Key, c.Seal, c.Votes
+		} else {
+			q.seal = approval.Seal{RunID: q.run, ContentKey: r.contentKey(d), InputDigest: d.InputDigest,
+				ContractHash: r.facts[d.Tool].ContractHash, PolicyDigest: d.Decision.PolicyDigest}
+			q.key = ledger.Open(approval.Approval{Tool: d.Tool, Seal: q.seal}).Key
+		}
 		out[q.decision] = append(out[q.decision], q)
 		q.read(r.admissions[q.key])
 		if q.closed == nil || q.closed.How != approval.Void {
@@ -66,7 +76,7 @@ func (r *record) questions() map[int][]*question {
 		at, _ := slices.BinarySearchFunc(queue, next, (*question).compare)
 		queue = slices.Insert(queue, at, next)
 	}
-	return out
+	return out, ledger
 }
 
 // asked lists the first questions of all decisions to ask. The workflow opens those of a turn in the model's order, each
@@ -98,7 +108,11 @@ func (r *record) asked() []*question {
 		if d.Decision.Verdict != permission.Ask {
 			continue
 		}
-		out = append(out, &question{decision: i, run: d.RunID, opened: max(opened[i], d.event), turn: places[i].turn, number: places[i].number})
+		run := d.RunID
+		if d.carried != nil {
+			run = r.standsIn(*d.carried)
+		}
+		out = append(out, &question{decision: i, run: run, opened: max(opened[i], d.event), turn: places[i].turn, number: places[i].number})
 	}
 	slices.SortStableFunc(out, (*question).compare)
 	return out
@@ -125,7 +139,13 @@ func (r *record) carried() (c protocol.Carry) {
 	return c
 }
 
-func (r *record) restore(l *approval.Ledger) { l.Restore(r.carried().Ledger) }
+func (r *record) restore(l *approval.Ledger) {
+	if r.state != nil {
+		l.Load(r.state.Ledger)
+		return
+	}
+	l.Restore(r.carried().Ledger)
+}
 
 // contentKey is what the key of a question is made of, as the workflow makes it: a run that was begun anew gives no key of
 // the run before again.

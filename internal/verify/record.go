@@ -44,6 +44,13 @@ type record struct {
 	versions map[string]int
 	frozen   *protocol.ResolveResponse
 	facts    map[string]protocol.ToolFacts
+	// state is what an agent's run took over from the one that it continues, stamp the run that it then named.
+	state *protocol.AgentState
+	stamp stamp
+	// tally counts what this run did, next is how it continued.
+	tally tally
+	began time.Time
+	next  *historypb.WorkflowExecutionContinuedAsNewEventAttributes
 	// turns are the calls that the model asked for, by turn.
 	turns      map[int][]protocol.Requested
 	decisions  []decision
@@ -76,6 +83,8 @@ type decision struct {
 	event int64
 	// facts and input are known where an activity decided: its request is in history.
 	request *protocol.DecideRequest
+	// carried is the question of a decision that the run before made.
+	carried *approval.Approval
 }
 
 // admission is the recorded effect of an answer.
@@ -148,6 +157,7 @@ func (r *record) read(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_UNSPECIFIED:
 		r.find(Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: "the event has no type that is known here; it may be a call, or an answer"})
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		r.began = e.GetEventTime().AsTime()
 		r.start(e.GetWorkflowExecutionStartedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		if a := e.GetWorkflowTaskFailedEventAttributes(); a.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
@@ -194,6 +204,9 @@ func (r *record) start(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	r.runs = append(r.runs, turnover{1, a.GetOriginalExecutionRunId()})
 	// Without an input, or with nonsense, an agent comes to nothing.
 	r.inputRead = r.agent && r.decode(a.GetInput(), &r.input)
+	if r.continues() {
+		r.takeOver(a.GetInput().GetPayloads())
+	}
 }
 
 // runAt is the run that wrote an event; empty if the history does not say.
@@ -248,6 +261,10 @@ func (r *record) marker(e *historypb.HistoryEvent) {
 			if !failed && !r.admitted(e.GetEventId(), details[detailResult], "") {
 				unread("the recorded admission of an answer")
 			}
+		case protocol.ActivityContinue:
+			if !failed && !r.stamped(e.GetEventId(), details[detailResult]) {
+				unread("the name of the run that continues")
+			}
 		default:
 			r.local(e, data.ActivityType, failed && data.Backoff > 0)
 		}
@@ -264,7 +281,7 @@ func (r *record) decided(event int64, result *commonpb.Payloads, of *protocol.De
 		return true
 	}
 	r.byCall[d.CallID] = append(r.byCall[d.CallID], len(r.decisions))
-	r.decisions = append(r.decisions, decision{d, event, of})
+	r.decisions = append(r.decisions, decision{DecideResponse: d, event: event, request: of})
 	return true
 }
 
@@ -342,7 +359,7 @@ func (r *record) close(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
 		r.ended = "timed-out"
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
-		r.ended = "continued"
+		r.ended, r.next = "continued", e.GetWorkflowExecutionContinuedAsNewEventAttributes()
 	}
 }
 

@@ -30,6 +30,10 @@ const (
 	OtherCall Kind = "other-call"
 	// OtherRun is a call that ran, or was decided, in another run than it says.
 	OtherRun Kind = "other-run"
+	// OtherState is a run that took over something else than the run before left.
+	OtherState Kind = "other-state"
+	// OtherQuestion is a question that a run took over and that the run before had not left open like that.
+	OtherQuestion Kind = "other-question"
 	// UsedTwice is a permission by which a call was scheduled again after it may have run.
 	UsedTwice Kind = "used-twice"
 	// Revoked is a call that was scheduled after its permission had been revoked.
@@ -99,6 +103,10 @@ type Report struct {
 	// Ended says how the run closed; empty while it goes on, or when the history stops before its end.
 	Ended  string `json:"ended,omitempty"`
 	Events int    `json:"events"`
+	// ContinuedFrom is the run whose state an agent's run took over. Trusted says that the history of that run was not there
+	// to hold the state against.
+	ContinuedFrom string `json:"continuedFrom,omitempty"`
+	Trusted       bool   `json:"trusted,omitempty"`
 	// Decided counts the calls that were decided on, Calls lists those that were scheduled.
 	Decided int    `json:"decided"`
 	Calls   []Call `json:"calls"`

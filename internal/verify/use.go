@@ -14,6 +14,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
 )
 
 var sprintf = fmt.Sprintf
@@ -175,6 +176,9 @@ func (r *record) activity(e *historypb.HistoryEvent) {
 		var req protocol.GenerateRequest
 		r.decode(a.GetInput(), &req)
 		s.turn = req.Turn
+		r.tally.turns = max(r.tally.turns, req.Turn)
+	case protocol.ActivityResolveRef:
+		r.tally.pin(r.state)
 	case protocol.ActivityDecideSlow:
 		s.decide = &protocol.DecideRequest{}
 		r.decode(a.GetInput(), s.decide)
@@ -232,6 +236,17 @@ func (r *record) end(e *historypb.HistoryEvent, id int64, how ending, result *co
 		var resp protocol.GenerateResponse
 		if r.decode(result, &resp) && s.turn > 0 {
 			r.turns[s.turn] = resp.Calls
+			r.tally.generated(resp)
+		}
+	case s.kind == protocol.ActivityResolveRef:
+		var resp protocol.RefResponse
+		if r.decode(result, &resp) {
+			r.tally.queue = resp.HostQueue
+		}
+	case s.kind == protocol.ActivityAcquireWorktree:
+		var lease worktree.Lease
+		if r.decode(result, &lease) {
+			r.tally.lease = &lease
 		}
 	case s.kind == protocol.ActivityResolveToolset && r.frozen == nil:
 		var resp protocol.ResolveResponse
