@@ -182,7 +182,8 @@ func (a *agent) takeOver(ctx workflow.Context, s protocol.AgentState) {
 }
 
 // stamp takes questions and lines into this run, which the worker that runs it names: those that stood in the run that it
-// continues. What belongs to another one, from before a reset, stays what it is.
+// continues. What belongs to another one, from before a reset, stays what it is; so does everything when this run is itself
+// a reset to the beginning of another one, whose answers the server delivers again.
 func (a *agent) stamp(ctx workflow.Context, s protocol.AgentState) {
 	g, before := a.gate, workflow.GetInfo(ctx).ContinuedExecutionRunID
 	// A cancelled run has questions to close as well.
@@ -195,6 +196,10 @@ func (a *agent) stamp(ctx workflow.Context, s protocol.AgentState) {
 		return
 	}
 	g.board.attributes.learn(ctx, now.Attributes)
+	if now.RunID != workflow.GetInfo(ctx).OriginalRunID {
+		g.board.details(ctx, g.ledger)
+		return
+	}
 	for _, q := range s.Ledger.Open {
 		if q.StandsIn() == before {
 			g.ledger.Stamp(q.Key, now.RunID)

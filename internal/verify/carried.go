@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/permission"
@@ -47,13 +48,13 @@ func (r *record) continues() bool {
 }
 
 // takeOver reads what the run before left: its frozen tools, and the calls that wait, with what was decided on them.
-func (r *record) takeOver(args []*commonpb.Payload) {
+func (r *record) takeOver(e *historypb.HistoryEvent, args []*commonpb.Payload) {
 	if len(args) < 2 {
 		return
 	}
 	var s *protocol.AgentState
 	if args[1] == nil || r.converter.FromPayload(args[1], &s) != nil {
-		r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: firstEvent, Why: "what the run took over cannot be read"})
+		r.unread(e, "what the run took over")
 		return
 	}
 	if s == nil {

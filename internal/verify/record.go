@@ -158,7 +158,7 @@ func (r *record) read(e *historypb.HistoryEvent) {
 		r.find(Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: "the event has no type that is known here; it may be a call, or an answer"})
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
 		r.began = e.GetEventTime().AsTime()
-		r.start(e.GetWorkflowExecutionStartedEventAttributes())
+		r.start(e)
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		if a := e.GetWorkflowTaskFailedEventAttributes(); a.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
 			r.runs = append(r.runs, turnover{e.GetEventId(), a.GetNewRunId()})
@@ -197,7 +197,8 @@ func (r *record) pick(agent, other string) string {
 	return other
 }
 
-func (r *record) start(a *historypb.WorkflowExecutionStartedEventAttributes) {
+func (r *record) start(e *historypb.HistoryEvent) {
+	a := e.GetWorkflowExecutionStartedEventAttributes()
 	r.started, r.workflowType = a, a.GetWorkflowType().GetName()
 	r.agent = r.workflowType == protocol.WorkflowAgent
 	// The run that begins a history is the original one, also after resets.
@@ -205,7 +206,7 @@ func (r *record) start(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	// Without an input, or with nonsense, an agent comes to nothing.
 	r.inputRead = r.agent && r.decode(a.GetInput(), &r.input)
 	if r.continues() {
-		r.takeOver(a.GetInput().GetPayloads())
+		r.takeOver(e, a.GetInput().GetPayloads())
 	}
 }
 
