@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/permission"
@@ -56,7 +56,9 @@ func (s *succession) other(format string, args ...any) { s.find(OtherState, "", 
 
 // samePayloads reports whether two lists of payloads have the same bytes: the server copies them.
 func samePayloads(a, b *commonpb.Payloads) bool {
-	return slices.EqualFunc(a.GetPayloads(), b.GetPayloads(), func(x, y *commonpb.Payload) bool { return proto.Equal(x, y) })
+	return slices.EqualFunc(a.GetPayloads(), b.GetPayloads(), func(x, y *commonpb.Payload) bool {
+		return bytes.Equal(x.GetData(), y.GetData()) && maps.EqualFunc(x.GetMetadata(), y.GetMetadata(), bytes.Equal)
+	})
 }
 
 // alike reports whether two values are the same JSON.
