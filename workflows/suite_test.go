@@ -52,6 +52,8 @@ type setup struct {
 	plugins []pipeline.Plugin
 	tools   []*tool.Def
 	trees   worktree.Provider
+	// blobs stands before the store if it is set.
+	blobs func(blob.Store) blob.Store
 	// approvers knows who answers.
 	approvers approval.Directory
 	// hookTimeout is a minute unless set.
@@ -67,8 +69,11 @@ type pathIn struct {
 func newBench(t *testing.T, s setup) *bench {
 	t.Helper()
 	b := &bench{t: t, ran: map[string][]string{}}
-	store := blob.NewMemory("memory")
+	var store blob.Store = blob.NewMemory("memory")
 	b.blob = store
+	if s.blobs != nil {
+		store = s.blobs(store)
+	}
 	if s.model == nil {
 		script, err := scripted.Parse("script.yaml", []byte(s.script))
 		require.NoError(t, err)
