@@ -23,6 +23,7 @@ import (
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/transcript"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -42,8 +43,12 @@ const (
 type Config struct {
 	Pipeline *pipeline.Pipeline
 	// Models maps a provider's name to its driver.
-	Models   map[string]model.Model
-	Profiles map[string]config.Profile
+	Models map[string]model.Model
+	// Prices goes before model.DefaultPrices.
+	Prices model.Prices
+	// CompactAt is the share of a context window at which a conversation is compacted; zero is model.DefaultShare.
+	CompactAt float64
+	Profiles  map[string]config.Profile
 	// Permissions is the engine's layer, under every profile's.
 	Permissions permission.Layer
 	// Approvers knows the principals who answer questions.
@@ -80,9 +85,12 @@ type Engine struct {
 	cfg Config
 	log *slog.Logger
 
-	mu     sync.Mutex
-	chains map[string]*permission.Chain
-	attrs  attributeCheck
+	prices model.Prices
+
+	mu      sync.Mutex
+	chains  map[string]*permission.Chain
+	outputs map[string]*tool.Validator
+	attrs   attributeCheck
 
 	sources []*source
 }
@@ -108,11 +116,15 @@ func New(cfg Config) (*Engine, error) {
 	if n := cfg.ContinueAfter; n != 0 && (n < leastEvents || n > mostEvents) {
 		return nil, fault.Configf("ContinueAfter", "%d is out of range; %d to %d, or 0 to leave it to the server", n, leastEvents, mostEvents)
 	}
-	e := &Engine{cfg: cfg, log: cfg.Log, chains: map[string]*permission.Chain{}}
+	e := &Engine{cfg: cfg, log: cfg.Log, chains: map[string]*permission.Chain{}, outputs: map[string]*tool.Validator{},
+		prices: cfg.Prices.Over(model.DefaultPrices())}
 	if e.log == nil {
 		e.log = slog.Default()
 	}
 	if err := cfg.Approvers.Check(); err != nil {
+		return nil, err
+	}
+	if err := e.checkPrices(); err != nil {
 		return nil, err
 	}
 	var err error
@@ -142,8 +154,16 @@ func New(cfg Config) (*Engine, error) {
 // hole in the policy.
 func (e *Engine) known(p config.Profile) error {
 	key := "profiles." + p.Name
+	if err := protocol.CheckBudget(key+".budgetUSD", p.BudgetUSD); err != nil {
+		return err
+	}
 	if p.BudgetUSD != nil {
-		return &fault.ConfigError{Key: key + ".budgetUSD", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "a budget"}}
+		if err := e.priced(key+".budgetUSD", p.Models); err != nil {
+			return err
+		}
+	}
+	if p.Output != nil && !p.Output.Object() {
+		return fault.Configf(key+".output", "must be an object schema: %s", `"type": "object" at the top`)
 	}
 	for _, m := range p.Models {
 		if _, _, err := e.model(m); err != nil {
@@ -231,6 +251,7 @@ func wire(err error) error {
 	var gone *worktree.GoneError
 	var needs *worktree.NeedsGitError
 	var m *model.Error
+	var broken *transcript.BrokenError
 	msg := cut(err.Error(), mostError)
 	switch {
 	case errors.As(err, &app):
@@ -239,6 +260,8 @@ func wire(err error) error {
 		return ofBlob(err)
 	case fault.IsConfig(err), errors.As(err, &needs):
 		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorConfig, nil)
+	case errors.As(err, &broken):
+		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorStore, nil)
 	case errors.As(err, &gone):
 		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorGone, nil)
 	case errors.As(err, &m) && !m.Retry:
@@ -252,6 +275,11 @@ func wire(err error) error {
 
 // heartbeats reports life until stop is called; it is how cancellation reaches an activity.
 func heartbeats(ctx context.Context) (stop func()) {
+	return heartbeatsWith(ctx, func() []any { return nil })
+}
+
+// heartbeatsWith reports details too, which the next attempt finds.
+func heartbeatsWith(ctx context.Context, details func() []any) (stop func()) {
 	every := activity.GetInfo(ctx).HeartbeatTimeout / 4
 	if every <= 0 {
 		return func() {}
@@ -266,7 +294,7 @@ func heartbeats(ctx context.Context) (stop func()) {
 			case <-done:
 				return
 			case <-t.C:
-				activity.RecordHeartbeat(ctx)
+				activity.RecordHeartbeat(ctx, details()...)
 			}
 		}
 	}()

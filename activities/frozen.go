@@ -15,6 +15,11 @@ import (
 type Frozen struct {
 	System string       `json:"system,omitempty"`
 	Tools  []model.Spec `json:"tools"`
+	// Prices are those of the agent's models that are known.
+	Prices model.Prices `json:"prices,omitempty"`
+	// Output is the schema of the answer. Checked says that the profile's worker knows more about it than the schema says.
+	Output  json.RawMessage `json:"output,omitempty"`
+	Checked bool            `json:"checked,omitempty"`
 }
 
 func (e *Engine) freeze(ctx context.Context, f Frozen) (blob.Ref, error) {

@@ -10,17 +10,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/transcript"
 )
-
-// node is one link of a transcript: the messages that one turn added, and the hash of everything before them.
-type node struct {
-	Prev     *blob.Ref       `json:"prev,omitempty"`
-	Messages []model.Message `json:"messages"`
-}
 
 // Generate asks the model for one turn and appends it to the transcript. A retried attempt asks again: a turn
 // counts when history has it.
@@ -29,40 +25,86 @@ func (e *Engine) Generate(ctx context.Context, req protocol.GenerateRequest) (pr
 	return resp, wire(err)
 }
 
+// generation is one execution of Generate.
+type generation struct {
+	*Engine
+	req    protocol.GenerateRequest
+	frozen Frozen
+	view   transcript.View
+	// added are the messages that this turn adds before the model speaks.
+	added []model.Message
+	purse *purse
+}
+
 func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (protocol.GenerateResponse, error) {
+	g := &generation{Engine: e, req: req}
 	if err := e.sameStore(req.Store); err != nil {
 		return protocol.GenerateResponse{}, err
 	}
-	defer heartbeats(ctx)()
-	before, err := e.Transcript(ctx, req.Transcript)
+	g.purse = openPurse(ctx, req.LeftUSD)
+	defer heartbeatsWith(ctx, g.purse.details)()
+	if err := g.read(ctx); err != nil {
+		return protocol.GenerateResponse{}, err
+	}
+	if req.Close {
+		var resp protocol.GenerateResponse
+		var err error
+		resp.Transcript, err = transcript.Append(ctx, e.cfg.Blobs, transcript.Node{Prev: req.Transcript, Messages: g.added})
+		return resp, err
+	}
+	request, err := g.request(ctx)
 	if err != nil {
 		return protocol.GenerateResponse{}, err
 	}
-	if req.PromptRef != nil {
-		raw, err := e.cfg.Blobs.Get(ctx, *req.PromptRef)
+	if g.full(request) {
+		return g.compact(ctx)
+	}
+	if request, err = g.fit(request); err != nil {
+		return protocol.GenerateResponse{}, err
+	}
+	turn, err := g.ask(ctx, request)
+	if tooLong(err) && !req.Compacted && g.compactable() {
+		// The window is smaller than we know.
+		return g.compact(ctx)
+	}
+	var poor *poorError
+	if errors.As(err, &poor) {
+		return g.notBegun(poor), nil
+	}
+	if err != nil {
+		return protocol.GenerateResponse{}, err
+	}
+	return g.keep(ctx, turn)
+}
+
+// read gets everything that the request only refers to.
+func (g *generation) read(ctx context.Context) (err error) {
+	if g.frozen, err = g.thaw(ctx, g.req.Frozen); err != nil {
+		return err
+	}
+	if g.view, err = transcript.Live(ctx, g.cfg.Blobs, g.req.Transcript); err != nil {
+		return err
+	}
+	if g.req.PromptRef != nil {
+		raw, err := g.cfg.Blobs.Get(ctx, *g.req.PromptRef)
 		if err != nil {
-			return protocol.GenerateResponse{}, err
+			return err
 		}
-		req.Prompt = string(raw)
+		g.req.Prompt = string(raw)
 	}
-	added := addedMessages(req, before)
-	frozen, err := e.thaw(ctx, req.Frozen)
-	if err != nil {
-		return protocol.GenerateResponse{}, err
+	g.added = addedMessages(g.req, g.view.Messages())
+	return nil
+}
+
+// request is what the model is asked, whole.
+func (g *generation) request(ctx context.Context) (model.Request, error) {
+	r := model.Request{System: g.frozen.System, MaxOutputTokens: g.req.MaxOutputTokens, OutputSchema: g.frozen.Output}
+	if !g.req.NoTools {
+		r.Tools = g.frozen.Tools
 	}
-	request := model.Request{System: frozen.System, MaxOutputTokens: req.MaxOutputTokens}
-	if !req.NoTools {
-		request.Tools = frozen.Tools
-	}
-	if request.Messages, err = e.resolved(ctx, append(before, added...)); err != nil {
-		return protocol.GenerateResponse{}, err
-	}
-	turn, used, err := e.ask(ctx, req.Models, request)
-	if err != nil {
-		return protocol.GenerateResponse{}, err
-	}
-	turn = sane(turn)
-	return e.keep(ctx, req, added, turn, used)
+	var err error
+	r.Messages, err = g.resolved(ctx, append(g.view.Messages(), g.added...))
+	return r, err
 }
 
 // sane makes a turn that can be stored and sent back: arguments that are not JSON in UTF-8 become raw text, and
@@ -79,6 +121,11 @@ func sane(r model.Response) model.Response {
 	if len(r.Opaque) > 0 && !json.Valid(r.Opaque) {
 		r.Opaque = nil
 	}
+	// Nothing that a provider says gives money back.
+	u := &r.Usage
+	u.InputTokens, u.OutputTokens = max(u.InputTokens, 0), max(u.OutputTokens, 0)
+	u.CachedInputTokens = min(max(u.CachedInputTokens, 0), u.InputTokens)
+	u.CacheWriteTokens = min(max(u.CacheWriteTokens, 0), u.InputTokens-u.CachedInputTokens)
 	return r
 }
 
@@ -89,29 +136,61 @@ func deep(raw json.RawMessage) bool {
 	return errors.Is(err, canonjson.ErrTooDeep)
 }
 
+// answer is what a model said and what it cost.
+type answer struct {
+	model.Response
+	// model is the one that answered, with its provider.
+	model string
+	usd   float64
+	// unpriced says that usd is unknown.
+	unpriced bool
+	// most is the bound of the output that the budget set, or zero.
+	most int
+}
+
 // ask tries the models in order and returns the first answer. If all fail, the error says whether trying again
-// can help with any of them.
-func (e *Engine) ask(ctx context.Context, names []string, r model.Request) (model.Response, string, error) {
+// can help with any of them, or that no model's turn can be paid for.
+func (g *generation) ask(ctx context.Context, r model.Request) (answer, error) {
 	var errs []error
-	for _, full := range names {
-		m, name, err := e.model(full)
+	var poor *poorError
+	for _, full := range g.req.Models {
+		m, name, err := g.model(full)
 		if err != nil {
-			return model.Response{}, "", err
+			return answer{}, err
 		}
-		r.Model = name
-		resp, err := m.Generate(ctx, r)
+		price := g.frozen.Prices[full]
+		one := r
+		one.Model = name
+		most, err := g.purse.clamp(full, price, &one)
+		if errors.As(err, &poor) {
+			continue
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		g.purse.risk(ctx, price, one)
+		resp, err := m.Generate(ctx, one)
 		if err == nil {
-			return resp, full, nil
+			a := answer{Response: sane(resp), model: full, most: most}
+			a.usd, a.unpriced = g.purse.pay(price, one, a.Response)
+			return a, nil
 		}
 		if ctx.Err() != nil {
-			return model.Response{}, "", ctx.Err()
+			return answer{}, ctx.Err()
 		}
-		e.log.Warn("assent: model failed", "model", full, "error", err)
+		g.purse.refused(ctx)
+		g.log.Warn("assent: model failed", "model", full, "error", err)
 		errs = append(errs, err)
+	}
+	if len(errs) == 0 && poor != nil {
+		return answer{}, poor
+	}
+	if len(errs) == 0 {
+		return answer{}, fault.Configf("model", "there is none to ask")
 	}
 	// A failure that can pass is the one to report: the activity is then tried again with all models.
 	slices.SortStableFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
-	return model.Response{}, "", errs[0]
+	return answer{}, errs[0]
 }
 
 func rank(err error) int {
@@ -148,6 +227,13 @@ func addedMessages(req protocol.GenerateRequest, before []model.Message) []model
 // mostResult bounds what a model is shown of one stored result, in bytes.
 const mostResult = 256 << 10
 
+// shortened is a JSON value as text of so many bytes, and says what it leaves out.
+func shortened(raw json.RawMessage, most int) json.RawMessage {
+	// A string has a JSON form.
+	out, _ := json.Marshal(cut(string(raw), most) + fmt.Sprintf(" [the result has %d bytes, %d are shown]", len(raw), most))
+	return out
+}
+
 // resolved replaces stored results by their text for the driver. The transcript keeps the references.
 func (e *Engine) resolved(ctx context.Context, messages []model.Message) ([]model.Message, error) {
 	out := slices.Clone(messages)
@@ -163,11 +249,7 @@ func (e *Engine) resolved(ctx context.Context, messages []model.Message) ([]mode
 				return nil, err
 			}
 			if len(raw) > mostResult {
-				raw, err = json.Marshal(cut(string(raw), mostResult) +
-					fmt.Sprintf(" [the result has %d bytes, %d are shown]", len(raw), mostResult))
-				if err != nil {
-					return nil, err
-				}
+				raw = shortened(raw, mostResult)
 			}
 			out[i].Results[j].Result.Value, out[i].Results[j].Result.ValueRef = raw, nil
 			out[i].Results[j].Result.Preview = ""
@@ -178,30 +260,13 @@ func (e *Engine) resolved(ctx context.Context, messages []model.Message) ([]mode
 
 // Transcript returns the messages up to and including the node behind ref, oldest first.
 func (e *Engine) Transcript(ctx context.Context, ref *blob.Ref) ([]model.Message, error) {
-	return ReadTranscript(ctx, e.cfg.Blobs, ref)
-}
-
-// ReadTranscript returns the messages up to and including the node behind ref, oldest first; nil has none.
-func ReadTranscript(ctx context.Context, store blob.Store, ref *blob.Ref) ([]model.Message, error) {
-	var parts [][]model.Message
-	for ref != nil {
-		raw, err := store.Get(ctx, *ref)
-		if err != nil {
-			return nil, err
-		}
-		var n node
-		if err := json.Unmarshal(raw, &n); err != nil {
-			return nil, fmt.Errorf("read transcript node %s: %w", ref.SHA256, err)
-		}
-		parts, ref = append(parts, n.Messages), n.Prev
-	}
-	slices.Reverse(parts)
-	return slices.Concat(parts...), nil
+	return transcript.Read(ctx, e.cfg.Blobs, ref)
 }
 
 // keep stores the turn and returns what history keeps of it.
-func (e *Engine) keep(ctx context.Context, req protocol.GenerateRequest, added []model.Message, turn model.Response, used string) (protocol.GenerateResponse, error) {
-	resp := protocol.GenerateResponse{Model: used, Text: cut(turn.Text, protocol.InlineText), Stop: turn.Stop, Usage: turn.Usage}
+func (g *generation) keep(ctx context.Context, turn answer) (protocol.GenerateResponse, error) {
+	resp := protocol.GenerateResponse{Model: turn.model, Text: cut(turn.Text, protocol.InlineText), Stop: turn.Stop, Usage: turn.Usage,
+		CostUSD: turn.usd, Unpriced: turn.unpriced, LostUSD: g.purse.lost, MaxOutputTokens: turn.most}
 	said := model.Message{Role: model.Assistant, Text: turn.Text, Calls: turn.Calls, Opaque: turn.Opaque}
 	total := 0
 	for i, c := range turn.Calls {
@@ -209,17 +274,20 @@ func (e *Engine) keep(ctx context.Context, req protocol.GenerateRequest, added [
 			resp.Dropped = len(turn.Calls) - i
 			break
 		}
-		r, err := e.requested(ctx, c, &total)
+		r, err := g.requested(ctx, c, &total)
 		if err != nil {
 			return resp, err
 		}
 		resp.Calls = append(resp.Calls, r)
 	}
-	raw, err := json.Marshal(node{Prev: req.Transcript, Messages: append(added, said)})
-	if err != nil {
-		return resp, err
+	if len(turn.Calls) == 0 {
+		if err := g.output(ctx, turn, &resp); err != nil {
+			return resp, err
+		}
 	}
-	resp.Transcript, err = e.cfg.Blobs.Put(ctx, raw)
+	var err error
+	resp.Transcript, err = transcript.Append(ctx, g.cfg.Blobs, transcript.Node{Prev: g.req.Transcript, Earlier: g.req.Earlier,
+		Messages: append(g.added, said)})
 	return resp, err
 }
 
@@ -245,4 +313,9 @@ func (e *Engine) requested(ctx context.Context, c model.ToolCall, total *int) (p
 	ref, err := e.cfg.Blobs.Put(ctx, r.Input)
 	r.Input, r.InputRef = nil, &ref
 	return r, err
+}
+
+// ReadTranscript is transcript.Read.
+func ReadTranscript(ctx context.Context, store blob.Store, ref *blob.Ref) ([]model.Message, error) {
+	return transcript.Read(ctx, store, ref)
 }

@@ -45,7 +45,15 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if _, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Isolation: string(iso.Kind)}); err != nil {
 		return resp, err
 	}
-	ref, err := e.freeze(ctx, Frozen{System: p.System, Tools: specs(set)})
+	budget, err := e.budget(in, p, names)
+	if err != nil {
+		return resp, err
+	}
+	frozen := Frozen{System: p.System, Tools: specs(set), Prices: e.pricesOf(names)}
+	if err := e.freezeOutput(&frozen, in, p); err != nil {
+		return resp, err
+	}
+	ref, err := e.freeze(ctx, frozen)
 	if err != nil {
 		return resp, err
 	}
@@ -55,7 +63,7 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	}
 	resp = protocol.ResolveResponse{
 		Models: names, Tools: facts(set, from), ToolsetHash: set.Hash(), Frozen: ref, PromptRef: prompt, Isolation: iso,
-		Limits: limits(in, p), KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
+		Limits: limits(in, p), BudgetUSD: budget, KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
 		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(), ContinueAfter: e.cfg.ContinueAfter,
 	}
 	if n := size(resp); n > protocol.MaxInput {

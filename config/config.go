@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -49,6 +50,8 @@ type Profile struct {
 	Limits Limits
 	// BudgetUSD is nil for no budget, else more than zero.
 	BudgetUSD *float64
+	// Output is nil unless the agent's answer has a schema: tool.OutputFor, OutputFromSchema or OutputFromPair make it.
+	Output *tool.Validator
 }
 
 // Limits bounds an agent.
@@ -58,6 +61,10 @@ type Limits = protocol.Limits
 type Models struct {
 	// Scripted maps the name in `scripted:name` to the absolute path of its script.
 	Scripted map[string]string
+	// Prices goes before model.DefaultPrices.
+	Prices model.Prices
+	// CompactAt is the share of a context window at which a conversation is compacted; zero is the engine's default.
+	CompactAt float64
 }
 
 // Worker configures the stock worker. What was not written is the zero value, except PinCap and Shell.Engine.

@@ -60,6 +60,7 @@ func (v value) profile(name string) Profile {
 		field{"isolation", func(v value) { p.Isolation = v.isolation() }},
 		field{"limits", func(v value) { p.Limits = v.limits() }},
 		field{"budgetUSD", func(v value) { d := v.dollars(); p.BudgetUSD = &d }},
+		field{"output", func(v value) { p.Output = v.output() }},
 	)
 	if v.r.err == nil {
 		v.r.locate(p.Limits.Validate(v.key + ".limits"))

@@ -23,6 +23,8 @@ func (f *File) models(v value) {
 		field{"scripted", func(v value) {
 			v.fields(field{"scripts", func(v value) { f.Models.Scripted = v.paths("a mapping of scripts") }})
 		}},
+		field{"prices", func(v value) { f.Models.Prices = v.prices() }},
+		field{"compactAt", func(v value) { f.Models.CompactAt = v.share() }},
 		field{"anthropic", func(v value) { v.notBuilt("the model provider anthropic") }},
 		field{"openai", func(v value) { v.notBuilt("the model provider openai") }},
 	)

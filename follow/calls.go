@@ -18,7 +18,9 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 	switch s.kind {
 	case protocol.ActivityGenerate:
 		var req protocol.GenerateRequest
-		r.decode(a.GetInput(), &req)
+		if r.decode(a.GetInput(), &req); req.Close {
+			return
+		}
 		s.turn = req.Turn
 	case protocol.ActivityResolveRef:
 		s.tree = Pinned
@@ -155,6 +157,7 @@ func (r *Reader) generated(s *scheduled, result *commonpb.Payloads, failed strin
 	var resp protocol.GenerateResponse
 	if failed == "" && r.decode(result, &resp) {
 		t.Model, t.Text, t.Dropped, t.Stop, t.Usage, t.CostUSD = resp.Model, resp.Text, resp.Dropped, resp.Stop, resp.Usage, resp.CostUSD
+		t.Unpriced, t.Compacted, t.OverBudget = resp.Unpriced, resp.Compacted, resp.OverBudget
 		t.Calls = append(t.Calls, resp.Calls...)
 	}
 	r.turn = t

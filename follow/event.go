@@ -118,6 +118,12 @@ type TurnOf struct {
 	CostUSD float64              `json:"costUSD"`
 	// Took is how long the model took, without attempts that failed before.
 	Took time.Duration `json:"tookNs,omitempty"`
+	// Unpriced says that the cost is unknown.
+	Unpriced bool `json:"unpriced,omitempty"`
+	// Compacted is set instead of a turn when older turns were summarised; the turn of this number comes next.
+	Compacted *protocol.Compacted `json:"compacted,omitempty"`
+	// OverBudget says why the turn was not begun.
+	OverBudget string `json:"overBudget,omitempty"`
 	// Error is set instead of all others but Number when the model could not be had.
 	Error string `json:"error,omitempty"`
 }

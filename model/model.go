@@ -28,6 +28,17 @@ type Message struct {
 	Results []ToolResult `json:"results,omitempty"`
 	// Opaque is provider data that must be sent back verbatim, such as thinking blocks.
 	Opaque json.RawMessage `json:"opaque,omitempty"`
+	// Summary is set on a message of the user that stands in the place of older turns.
+	Summary *Summary `json:"summary,omitempty"`
+}
+
+// Summary says what a summary stands for.
+type Summary struct {
+	// Number counts the summaries of a conversation, from 1.
+	Number int `json:"number"`
+	// Turns and Messages are those of the whole conversation that it replaces, earlier summaries included.
+	Turns    int `json:"turns"`
+	Messages int `json:"messages"`
 }
 
 // ToolCall is one tool_use of a model. Input is kept as sent; it may be invalid JSON, then it is a JSON string in Raw.
@@ -65,6 +76,11 @@ type Request struct {
 	Tools []Spec
 	// MaxOutputTokens bounds the turn; zero lets the driver choose.
 	MaxOutputTokens int
+	// OutputSchema is the JSON Schema of the text of a turn without calls; a driver tells it to the model in the way that
+	// its provider has for it. The engine checks the text.
+	OutputSchema json.RawMessage
+	// Summary is set when no turn is asked for but the text of a summary of what is in Messages.
+	Summary *Summary
 }
 
 // Stop says why a turn ended.
@@ -87,16 +103,19 @@ type Response struct {
 	Opaque json.RawMessage `json:"opaque,omitempty"`
 }
 
-// Usage counts tokens. CachedInputTokens is a part of InputTokens.
+// Usage counts tokens. CachedInputTokens and CacheWriteTokens are parts of InputTokens: read from the provider's cache,
+// and put into it.
 type Usage struct {
 	InputTokens       int64 `json:"inputTokens"`
 	CachedInputTokens int64 `json:"cachedInputTokens,omitempty"`
+	CacheWriteTokens  int64 `json:"cacheWriteTokens,omitempty"`
 	OutputTokens      int64 `json:"outputTokens"`
 }
 
 // Add returns the sum.
 func (u Usage) Add(o Usage) Usage {
-	return Usage{u.InputTokens + o.InputTokens, u.CachedInputTokens + o.CachedInputTokens, u.OutputTokens + o.OutputTokens}
+	return Usage{u.InputTokens + o.InputTokens, u.CachedInputTokens + o.CachedInputTokens, u.CacheWriteTokens + o.CacheWriteTokens,
+		u.OutputTokens + o.OutputTokens}
 }
 
 // Model is one provider's driver, bound to one endpoint. It makes one attempt and is safe for concurrent use.
@@ -109,6 +128,9 @@ type Named interface {
 	// Knows returns nil, or a *fault.ConfigError that lists the names.
 	Knows(name string) error
 }
+
+// KindTooLong is the kind of an error that says that the input does not fit into the model's context window.
+const KindTooLong = "input_too_long"
 
 // Error is a failed Generate.
 type Error struct {

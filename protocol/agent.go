@@ -34,6 +34,9 @@ const MaxPrompt = 1 << 20
 // on to its activities, and what the server refuses there would be tried for ever.
 const MaxInput = 3 << 19
 
+// MaxOutputSchema is the largest schema of an output in bytes.
+const MaxOutputSchema = 128 << 10
+
 // MaxName is the largest agent type, label or key in bytes: they go with every call.
 const MaxName = 256
 
@@ -54,9 +57,10 @@ type AgentInput struct {
 	Permissions *Tighten            `json:"permissions,omitempty"`
 	Isolation   *worktree.Isolation `json:"isolation,omitempty"`
 	// Limits replaces the profile's where a member is set.
-	Limits    *Limits  `json:"limits,omitempty"`
+	Limits *Limits `json:"limits,omitempty"`
+	// BudgetUSD bounds what the models may cost. The profile's holds too: the smaller one counts.
 	BudgetUSD *float64 `json:"budgetUSD,omitempty"`
-	// OutputSchema asks for structured output.
+	// OutputSchema asks for structured output and replaces the profile's: a JSON Schema of an object.
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Key          string          `json:"key,omitempty"`
 }
@@ -141,10 +145,11 @@ func (in AgentInput) Validate() error {
 	case len(in.Prompt) > MaxPrompt:
 		return fault.Configf("prompt", "has %s, at most %s fit; put long material into a file that the agent reads",
 			mib(len(in.Prompt)), mib(MaxPrompt))
-	case in.BudgetUSD != nil:
-		return &fault.ConfigError{Key: "budgetUSD", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "a budget"}}
-	case len(in.OutputSchema) > 0 && string(in.OutputSchema) != "null":
-		return &fault.ConfigError{Key: "outputSchema", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: "structured output"}}
+	case len(in.OutputSchema) > MaxOutputSchema:
+		return fault.Configf("outputSchema", "has %d bytes, at most %d fit", len(in.OutputSchema), MaxOutputSchema)
+	}
+	if err := CheckBudget("budgetUSD", in.BudgetUSD); err != nil {
+		return err
 	}
 	if raw, err := json.Marshal(in); err != nil {
 		return &fault.ConfigError{Key: "input", Msg: "is not JSON", Cause: err}
@@ -166,6 +171,18 @@ func (in AgentInput) Validate() error {
 	}
 	if in.Limits != nil {
 		return in.Limits.Validate("limits")
+	}
+	return nil
+}
+
+// MostBudget is the largest budget in USD; more is a slip.
+const MostBudget = 1e6
+
+// CheckBudget reports a budget that cannot be one; nil is none.
+func CheckBudget(key string, usd *float64) error {
+	// The negation refuses NaN too.
+	if usd != nil && !(*usd > 0 && *usd <= MostBudget) {
+		return fault.Configf(key, "%v is out of range; more than 0 and at most %v USD, or leave it out for no budget", *usd, float64(MostBudget))
 	}
 	return nil
 }

@@ -165,7 +165,9 @@ type GenerateRequest struct {
 	MaxOutputTokens int `json:"maxOutputTokens"`
 	// LeftUSD is what is left of the budget; nil without one.
 	LeftUSD *float64 `json:"leftUSD,omitempty"`
-	Turn    int      `json:"turn"`
+	// Close asks nobody: it only puts Results into the transcript, because no turn will.
+	Close bool `json:"close,omitempty"`
+	Turn  int  `json:"turn"`
 }
 
 // Requested is one call of a turn.
@@ -198,6 +200,8 @@ type GenerateResponse struct {
 	LostUSD float64 `json:"lostUSD,omitempty"`
 	// Compacted says that older turns were summarised, which is what Usage and CostUSD are about: ask again.
 	Compacted *Compacted `json:"compacted,omitempty"`
+	// MaxOutputTokens is set if the budget left the turn fewer tokens than it may have otherwise.
+	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
 	// OverBudget says why the turn was not begun: what is left of the budget does not pay for it.
 	OverBudget string `json:"overBudget,omitempty"`
 	// Structured is the output of a turn without calls, or StructuredRef if it is larger than InlineStructured. Issues say

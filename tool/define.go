@@ -171,7 +171,7 @@ func (d *Def) complete(schema json.RawMessage, fromType bool, opts []Option) err
 	if err != nil {
 		return err
 	}
-	if !validator.isObject() {
+	if !validator.Object() {
 		return fault.Configf(d.key()+".parameters", `must be an object schema: "type": "object" at the top`)
 	}
 	d.schema = validator

@@ -29,6 +29,8 @@ type Validator struct {
 	object   bool
 	// checks find what a schema cannot say. Each runs on values that passed those before it.
 	checks []func(json.RawMessage) []Issue
+	// defaults are those of a Go type that describes output.
+	defaults *defaults
 }
 
 // CompileSchema compiles a JSON Schema of draft 2020-12, or of the draft that its $schema names, with formats
@@ -86,8 +88,8 @@ func (v *Validator) Validate(value json.RawMessage) []Issue {
 	return issues
 }
 
-// isObject reports whether the schema admits objects only, said in the one way that every provider reads.
-func (v *Validator) isObject() bool { return v.object }
+// Object reports whether the schema admits objects only, said in the one way that every provider reads.
+func (v *Validator) Object() bool { return v.object }
 
 // validate checks a canonical value against the schema alone.
 func (v *Validator) validate(canonical json.RawMessage) []Issue {

@@ -267,34 +267,31 @@ func (a *agent) exchange(ctx, runCtx workflow.Context, results []model.ToolResul
 			return a.resume(runCtx, held.Steps)
 		}
 	}
-	if limit := a.limit(a.frozen.Limits); limit != "" {
-		status, err := a.last(ctx, results, limit)
-		return nil, status, err
+	note := ""
+	for again := 0; ; again++ {
+		if limit := a.limit(a.frozen.Limits); limit != "" {
+			status, err := a.last(ctx, results, limit)
+			return nil, status, err
+		}
+		t, err := a.generate(runCtx, results, note, true)
+		switch {
+		case err != nil && runCtx.Err() != nil:
+			status, err := a.stopped(ctx)
+			return nil, status, err
+		case err != nil:
+			return nil, protocol.Failed, err
+		case t.OverBudget != "":
+			a.close(ctx, results)
+			return nil, protocol.LimitHit, a.overBudget(t.OverBudget)
+		case len(t.Calls) > 0:
+			return a.turn(runCtx, t)
+		}
+		if note = amend(t); note == "" || again == mostAmends {
+			status, err := a.ended(t)
+			return nil, status, err
+		}
+		results = nil
 	}
-	t, err := a.generate(runCtx, results, "", true)
-	if err != nil && runCtx.Err() != nil {
-		status, err := a.stopped(ctx)
-		return nil, status, err
-	}
-	if err != nil {
-		return nil, protocol.Failed, err
-	}
-	if len(t.Calls) == 0 {
-		status, err := a.ended(t)
-		return nil, status, err
-	}
-	return a.turn(runCtx, t)
-}
-
-// ended is the status of a turn without calls.
-func (a *agent) ended(t protocol.GenerateResponse) (protocol.Status, error) {
-	switch t.Stop {
-	case model.StopRefusal:
-		return protocol.Failed, errors.New("the model refused")
-	case model.StopMaxTokens:
-		return protocol.LimitHit, errors.New("the model's output was cut at maxOutputTokens")
-	}
-	return protocol.OK, nil
 }
 
 // limit names the limit that keeps another turn from starting.
@@ -312,12 +309,16 @@ func (a *agent) limit(l protocol.Limits) string {
 
 // last gives the model one turn without tools to say what it has.
 func (a *agent) last(ctx workflow.Context, results []model.ToolResult, limit string) (protocol.Status, error) {
-	_, err := a.generate(ctx, results, limit+"; this is the last turn and there are no tools in it: sum up what was done and what is left", false)
+	t, err := a.generate(ctx, results, limit+"; this is the last turn and there are no tools in it: sum up what was done and what is left", false)
 	if err != nil && ctx.Err() != nil {
 		return protocol.Cancelled, errCancelled
 	}
 	if err != nil {
 		return protocol.LimitHit, fmt.Errorf("%s; the last turn failed: %s", limit, explain(err))
+	}
+	if t.OverBudget != "" {
+		a.close(ctx, results)
+		return protocol.LimitHit, fmt.Errorf("%s; there was no last turn: %w", limit, a.overBudget(t.OverBudget))
 	}
 	return protocol.LimitHit, errors.New(limit)
 }
@@ -334,7 +335,8 @@ func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) 
 	r := protocol.AgentResult{
 		Status: status, Output: a.output, Structured: a.structured, StructuredRef: a.structuredRef,
 		Usage: a.spent.Usage, CostUSD: a.spent.CostUSD, UnpricedTurns: a.spent.UnpricedTurns, LostUSD: a.spent.LostUSD,
-		Turns: a.turns, Compactions: a.spent.Compactions, Calls: a.calls, Asked: a.asked, Restarts: a.restarts, Transcript: a.transcript, Store: a.frozen.Store, ToolsetHash: a.frozen.ToolsetHash,
+		Turns: a.turns, Compactions: a.spent.Compactions, Calls: a.calls, Asked: a.asked, Restarts: a.restarts,
+		Transcript: a.transcript, Store: a.frozen.Store, ToolsetHash: a.frozen.ToolsetHash,
 		Artifacts: a.artifacts, Escalation: a.escalation,
 	}
 	if r.Artifacts == nil {

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -10,11 +11,15 @@ import (
 
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 // generate is one turn of the model. Messages travel by reference. A conversation that has become too long is
 // compacted first, which is an answer of its own: what it cost is in history before the turn begins.
 func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note string, tools bool) (protocol.GenerateResponse, error) {
+	if left := a.left(); left != nil && *left <= 0 {
+		return protocol.GenerateResponse{OverBudget: "nothing is left for another turn"}, nil
+	}
 	a.turns++
 	a.lifeTurns++
 	a.runTurns++
@@ -28,18 +33,19 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 			req.Prompt = a.in.Prompt
 		}
 	}
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 15 * time.Minute, HeartbeatTimeout: 30 * time.Second, WaitForCancellation: true,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 10,
-			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorModel, protocol.ErrorStore}},
-		Summary: fmt.Sprintf("turn %d", a.turns),
-	})
+	ctx = a.asking(ctx, fmt.Sprintf("turn %d", a.turns))
 	for {
+		req.LeftUSD = a.left()
 		var resp protocol.GenerateResponse
 		if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req), &resp); err != nil {
 			return resp, err
 		}
 		a.spent.Add(resp)
+		if resp.OverBudget != "" {
+			a.turns--
+			a.lifeTurns--
+			return resp, nil
+		}
 		if resp.Compacted == nil {
 			a.transcript, a.output = &resp.Transcript, resp.Text
 			a.structured, a.structuredRef = resp.Structured, resp.StructuredRef
@@ -51,6 +57,67 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 		}
 		req.Transcript, req.Compacted = a.transcript, true
 	}
+}
+
+// asking is for the activity that asks a model.
+func (a *agent) asking(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 15 * time.Minute, HeartbeatTimeout: 30 * time.Second, WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 10,
+			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorModel, protocol.ErrorStore}},
+		Summary: summary,
+	})
+}
+
+// mostAmends is how often in a row a model is told that a turn without calls is no answer.
+const mostAmends = 2
+
+// amend is what the model is told of a turn without calls that is no answer, or nothing.
+func amend(t protocol.GenerateResponse) string {
+	switch {
+	case t.Stop == model.StopRefusal || t.Stop == model.StopMaxTokens:
+		return ""
+	case len(t.Issues) > 0:
+		return "your answer was not taken. It must be one JSON text that fits its schema, and nothing else:\n" + issues(t.Issues, "\n")
+	case empty(t):
+		return "your last turn was empty: it had no text and no call. Go on with the task, or answer if it is done"
+	}
+	return ""
+}
+
+// empty reports a turn that says and does nothing.
+func empty(t protocol.GenerateResponse) bool {
+	return strings.TrimSpace(t.Text) == "" && t.Structured == nil && t.StructuredRef == nil
+}
+
+// ended is the status of a turn without calls.
+func (a *agent) ended(t protocol.GenerateResponse) (protocol.Status, error) {
+	switch {
+	case t.Stop == model.StopRefusal:
+		return protocol.Failed, errors.New("the model refused")
+	case t.Stop == model.StopMaxTokens && t.MaxOutputTokens > 0:
+		return protocol.LimitHit, a.overBudget(fmt.Sprintf("the model's output was cut at %d tokens", t.MaxOutputTokens))
+	case t.Stop == model.StopMaxTokens:
+		return protocol.LimitHit, errors.New("the model's output was cut at maxOutputTokens")
+	case len(t.Issues) > 0:
+		return protocol.Failed, fmt.Errorf("the model's answer does not fit its schema: %s", issues(t.Issues, "; "))
+	case empty(t):
+		return protocol.Failed, fmt.Errorf("the model said nothing and called nothing, %d times in a row", mostAmends+1)
+	}
+	return protocol.OK, nil
+}
+
+// issues lists what does not fit, each with its JSON pointer.
+func issues(list []tool.Issue, separator string) string {
+	lines := make([]string, len(list))
+	for i, issue := range list {
+		at := issue.Pointer
+		if at == "" {
+			at = "the answer"
+		}
+		lines[i] = at + ": " + issue.Message
+	}
+	return strings.Join(lines, separator)
 }
 
 // restart begins a new conversation that keeps a link to the one before; what was spent stays spent.

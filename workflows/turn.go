@@ -157,6 +157,9 @@ func (a *agent) step(id string, c protocol.Requested, room int) *step {
 		a.overCalls = true
 		s.result = tool.Fail(tool.Skipped, fmt.Sprintf("maxToolCalls (%d) was reached", a.frozen.Limits.MaxToolCalls))
 		return s
+	case a.broke():
+		s.result = tool.Fail(tool.Skipped, "the budget was spent")
+		return s
 	case !known:
 		a.calls++
 		s.result = tool.Fail(tool.UnknownTool, fmt.Sprintf("there is no tool %q", short(c.Name, 100)))

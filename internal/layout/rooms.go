@@ -61,6 +61,7 @@ var Rooms = []Room{
 
 	{"approval", 4, "question, answer, key, ledger: words and rules, no waiting", nil, effects},
 	{"pipeline", 4, "the five stages of a call, plugins as scopes", nil, []string{"os", "net/http"}},
+	{"transcript", 4, "the conversation of an agent as it is stored: hash-chained, compacted, verified", nil, effects},
 	{"model/scripted", 4, "a model that plays a YAML script", []string{yaml}, nil},
 
 	{"plugins", 5, "retry, metrics, redaction, audit, loop detection: plugins for everybody's tools", nil, []string{"os", "net/http", "expvar"}},

@@ -174,7 +174,9 @@ func (r *record) activity(e *historypb.HistoryEvent) {
 	switch s.kind {
 	case protocol.ActivityGenerate:
 		var req protocol.GenerateRequest
-		r.decode(a.GetInput(), &req)
+		if r.decode(a.GetInput(), &req); req.Close {
+			break
+		}
 		s.turn = req.Turn
 		r.tally.turns = max(r.tally.turns, req.Turn)
 	case protocol.ActivityResolveRef:

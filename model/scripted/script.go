@@ -21,7 +21,8 @@ import (
 // The file as written. Every key is optional except turns and a call's tool.
 type (
 	script struct {
-		Turns []turn `yaml:"turns"`
+		Turns     []turn `yaml:"turns"`
+		Summaries []turn `yaml:"summaries"`
 	}
 	turn struct {
 		Say    string `yaml:"say"`
@@ -39,10 +40,13 @@ type (
 	usage struct {
 		InputTokens       int64 `yaml:"inputTokens"`
 		CachedInputTokens int64 `yaml:"cachedInputTokens"`
+		CacheWriteTokens  int64 `yaml:"cacheWriteTokens"`
 		OutputTokens      int64 `yaml:"outputTokens"`
 	}
 	expect struct {
 		LastResult *lastResult `yaml:"lastResult"`
+		// Contains is text that the last message must hold: what is to be summarised, or a note of the engine.
+		Contains string `yaml:"contains"`
 	}
 	lastResult struct {
 		Code     string `yaml:"code"`
@@ -88,29 +92,40 @@ func Parse(name string, data []byte) (*Model, error) {
 	}
 	m := &Model{name: name}
 	for i, t := range s.Turns {
-		played, err := t.compile(src, i)
+		played, err := t.compile(src, fmt.Sprintf("turns[%d]", i), i)
 		if err != nil {
 			return nil, err
 		}
 		m.turns = append(m.turns, played)
 	}
+	for i, t := range s.Summaries {
+		at := fmt.Sprintf("summaries[%d]", i)
+		if len(t.Calls) > 0 || t.Expect.LastResult != nil {
+			return nil, src.errorf(at, "a summary has no calls and no last result")
+		}
+		played, err := t.compile(src, at, i)
+		if err != nil {
+			return nil, err
+		}
+		m.summaries = append(m.summaries, played)
+	}
 	return m, nil
 }
 
-// compile checks the turn with index i and gives every call its final form.
-func (t turn) compile(src *source, i int) (played, error) {
-	at := fmt.Sprintf("turns[%d]", i)
+// compile checks the turn at a key, whose index is i, and gives every call its final form.
+func (t turn) compile(src *source, at string, i int) (played, error) {
 	p := played{
-		text:  t.Say,
-		usage: model.Usage{InputTokens: t.Usage.InputTokens, CachedInputTokens: t.Usage.CachedInputTokens, OutputTokens: t.Usage.OutputTokens},
-		stop:  model.Stop(t.Stop),
+		text: t.Say,
+		usage: model.Usage{InputTokens: t.Usage.InputTokens, CachedInputTokens: t.Usage.CachedInputTokens,
+			CacheWriteTokens: t.Usage.CacheWriteTokens, OutputTokens: t.Usage.OutputTokens},
+		stop: model.Stop(t.Stop), contains: t.Expect.Contains,
 	}
 	if t.Stop != "" && !slices.Contains(stops, t.Stop) {
 		e := src.errorf(at+".stop", "unknown stop reason %q", t.Stop)
 		e.Allowed = stops
 		return played{}, e
 	}
-	if u := p.usage; u.InputTokens < 0 || u.OutputTokens < 0 || u.CachedInputTokens < 0 || u.CachedInputTokens > u.InputTokens {
+	if u := p.usage; min(u.InputTokens, u.OutputTokens, u.CachedInputTokens, u.CacheWriteTokens) < 0 || u.CachedInputTokens > u.InputTokens-u.CacheWriteTokens {
 		return played{}, src.errorf(at+".usage", "token counts are not negative and cached ones are a part of the input")
 	}
 	if want := t.Expect.LastResult; want != nil {

@@ -21,8 +21,8 @@ const (
 
 // Model plays a script. It is immutable and safe for concurrent use; Parse and Load make one.
 type Model struct {
-	name  string
-	turns []played
+	name             string
+	turns, summaries []played
 }
 
 var _ model.Model = (*Model)(nil)
@@ -34,21 +34,30 @@ type played struct {
 	usage model.Usage
 	stop  model.Stop
 	want  *lastResult
+	// contains is what the last message must hold.
+	contains string
 }
 
 // Turns returns the number of turns in the script.
 func (m *Model) Turns() int { return len(m.turns) }
 
-// Generate returns the turn whose index is the number of assistant messages in r. A request without tools gets the
-// turn's text without its calls, as from a model that is told to finish.
+// Generate returns the turn whose index is the number of turns in r, those that a summary stands for included. A request
+// without tools gets the turn's text without its calls, as from a model that is told to finish. A request for a summary gets
+// the script's next one, or one that only says how much it stands for if the script has none.
 func (m *Model) Generate(ctx context.Context, r model.Request) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
+	}
+	if r.Summary != nil {
+		return m.summary(r)
 	}
 	index := 0
 	for _, msg := range r.Messages {
 		if msg.Role == model.Assistant {
 			index++
+		}
+		if msg.Summary != nil {
+			index += msg.Summary.Turns
 		}
 	}
 	if index >= len(m.turns) {
@@ -58,19 +67,50 @@ func (m *Model) Generate(ctx context.Context, r model.Request) (model.Response, 
 		}
 	}
 	t := m.turns[index]
-	if t.want != nil {
-		if problem := t.want.check(r.Messages); problem != "" {
-			return model.Response{}, &model.Error{
-				Kind: KindExpectation,
-				Msg:  fmt.Sprintf("script %q turn %d: %s", m.name, index+1, problem),
-			}
-		}
+	problem := t.missing(r.Messages)
+	if t.want != nil && problem == "" {
+		problem = t.want.check(r.Messages)
+	}
+	if problem != "" {
+		return model.Response{}, &model.Error{Kind: KindExpectation, Msg: fmt.Sprintf("script %q turn %d: %s", m.name, index+1, problem)}
 	}
 	calls := t.calls
 	if len(r.Tools) == 0 {
 		calls = nil
 	}
 	return model.Response{Text: t.text, Calls: slices.Clone(calls), Stop: t.stopFor(calls), Usage: t.usage}, nil
+}
+
+// summary plays the summary that is asked for.
+func (m *Model) summary(r model.Request) (model.Response, error) {
+	n := r.Summary.Number
+	if len(m.summaries) == 0 {
+		return model.Response{Text: fmt.Sprintf("Summary %d of %d turns.", n, r.Summary.Turns), Stop: model.StopEnd}, nil
+	}
+	if n < 1 || n > len(m.summaries) {
+		return model.Response{}, &model.Error{Kind: KindEnded,
+			Msg: fmt.Sprintf("script %q has %d summaries and summary %d was asked for", m.name, len(m.summaries), n)}
+	}
+	s := m.summaries[n-1]
+	if problem := s.missing(r.Messages); problem != "" {
+		return model.Response{}, &model.Error{Kind: KindExpectation, Msg: fmt.Sprintf("script %q summary %d: %s", m.name, n, problem)}
+	}
+	return model.Response{Text: s.text, Stop: s.stopFor(nil), Usage: s.usage}, nil
+}
+
+// missing says that the last message does not hold what it must, or nothing.
+func (t played) missing(messages []model.Message) string {
+	if t.contains == "" {
+		return ""
+	}
+	last := ""
+	if n := len(messages); n > 0 {
+		last = messages[n-1].Text
+	}
+	if strings.Contains(last, t.contains) {
+		return ""
+	}
+	return fmt.Sprintf("expected a last message containing %q, found %q", t.contains, clip(last))
 }
 
 // stopFor returns the reason that fits the calls which are really sent.

@@ -1,0 +1,171 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// leastOutput is the number of output tokens below which a turn is not worth its input.
+const leastOutput = 256
+
+// checkPrices reports entries and a share that cannot be used.
+func (e *Engine) checkPrices() error {
+	for name, p := range e.cfg.Prices {
+		if err := p.Validate("Prices." + name); err != nil {
+			return err
+		}
+	}
+	if c := e.cfg.CompactAt; c != 0 && !(c >= model.LeastShare && c <= model.MostShare) {
+		return fault.Configf("CompactAt", "%v is out of range; %v to %v, or 0 for %v", c, model.LeastShare, model.MostShare, model.DefaultShare)
+	}
+	return nil
+}
+
+// pricesOf returns what is known of models.
+func (e *Engine) pricesOf(names []string) model.Prices {
+	out := model.Prices{}
+	for _, n := range names {
+		if p, ok := e.prices[n]; ok {
+			out[n] = p
+		}
+	}
+	return out
+}
+
+// priced refuses a budget over models of which one has no price: it would be no bound.
+func (e *Engine) priced(key string, names []string) error {
+	for _, n := range names {
+		if !e.prices[n].Known() {
+			return fault.Configf(key, "no price is known for model %q, so that a budget cannot hold; give one in models.prices", n)
+		}
+	}
+	return nil
+}
+
+// budget is the smaller one of the input's and the profile's.
+func (e *Engine) budget(in protocol.AgentInput, p config.Profile, names []string) (*float64, error) {
+	usd := in.BudgetUSD
+	if p.BudgetUSD != nil && (usd == nil || *p.BudgetUSD < *usd) {
+		usd = p.BudgetUSD
+	}
+	if err := protocol.CheckBudget("budgetUSD", usd); err != nil || usd == nil {
+		return nil, err
+	}
+	return usd, e.priced("budgetUSD", names)
+}
+
+// poorError says that what is left of the budget does not pay for a turn.
+type poorError struct{ why string }
+
+func (e *poorError) Error() string { return e.why }
+
+// purse is the money of one execution of Generate. What a provider was asked for by an attempt that was lost before it
+// could say so is known from heartbeats: it may have been paid, so that a budget counts all of it.
+type purse struct {
+	left *float64
+	// lost bounds what earlier attempts may have cost.
+	lost float64
+
+	mu sync.Mutex
+	// atRisk is lost and the most that the request on its way can cost.
+	atRisk float64
+}
+
+func openPurse(ctx context.Context, left *float64) *purse {
+	p := &purse{left: left}
+	if activity.HasHeartbeatDetails(ctx) {
+		var usd float64
+		if err := activity.GetHeartbeatDetails(ctx, &usd); err == nil && usd > 0 && !math.IsInf(usd, 0) {
+			p.lost = usd
+		}
+	}
+	p.atRisk = p.lost
+	return p
+}
+
+// details are those of a heartbeat.
+func (p *purse) details() []any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.atRisk == 0 {
+		return nil
+	}
+	return []any{p.atRisk}
+}
+
+func (p *purse) set(ctx context.Context, usd float64) {
+	p.mu.Lock()
+	p.atRisk = usd
+	p.mu.Unlock()
+	activity.RecordHeartbeat(ctx, usd)
+}
+
+// risk tells the server what a request can cost before it is sent.
+func (p *purse) risk(ctx context.Context, price model.Price, r model.Request) {
+	if price.Known() && !price.Free {
+		p.set(ctx, p.lost+price.Most(r.InputTokens(), int64(r.MaxOutputTokens)))
+	}
+}
+
+// refused says that a provider answered with an error, which costs nothing.
+func (p *purse) refused(ctx context.Context) {
+	if p.atRisk != p.lost {
+		p.set(ctx, p.lost)
+	}
+}
+
+// clamp bounds the output of a request by the model and by the budget. most is the bound if it is the budget's.
+func (p *purse) clamp(name string, price model.Price, r *model.Request) (most int, err error) {
+	if price.MaxOutput > 0 {
+		r.MaxOutputTokens = int(min(int64(r.MaxOutputTokens), price.MaxOutput))
+	}
+	if p.left == nil || price.Free {
+		return 0, nil
+	}
+	if !price.Known() {
+		return 0, fault.Configf("budgetUSD", "no price is known for model %q", name)
+	}
+	left, input := *p.left-p.lost, r.InputTokens()
+	switch n := price.Affords(left, input); {
+	case n < int64(min(leastOutput, r.MaxOutputTokens)):
+		return 0, &poorError{fmt.Sprintf("%.6f USD are left, and a turn of %s with about %d tokens of input and %d of output can cost %.6f",
+			max(left, 0), name, input, leastOutput, price.Most(input, leastOutput))}
+	case n < int64(r.MaxOutputTokens):
+		r.MaxOutputTokens = int(n)
+		return int(n), nil
+	}
+	return 0, nil
+}
+
+// pay says what a turn cost. If its provider did not say what it used, the cost is unknown, and a budget counts the most
+// that it can have been.
+func (p *purse) pay(price model.Price, r model.Request, resp model.Response) (usd float64, unpriced bool) {
+	usd, known := price.Cost(resp.Usage)
+	if !known {
+		return 0, true
+	}
+	if !price.Free && resp.Usage.InputTokens == 0 && resp.Usage.OutputTokens == 0 {
+		said := model.Message{Text: resp.Text, Calls: resp.Calls, Opaque: resp.Opaque}
+		p.lost += price.Most(r.InputTokens(), model.Tokens(said.Bytes()))
+		return 0, true
+	}
+	return usd, false
+}
+
+// notBegun is the answer when no model's turn can be paid for.
+func (g *generation) notBegun(poor *poorError) protocol.GenerateResponse {
+	resp := protocol.GenerateResponse{OverBudget: cut(poor.why, 500), LostUSD: g.purse.lost}
+	if g.req.Transcript != nil {
+		resp.Transcript = *g.req.Transcript
+	}
+	return resp
+}
