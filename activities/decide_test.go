@@ -11,6 +11,7 @@ import (
 	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -267,9 +268,10 @@ func TestAdmitLargeArguments(t *testing.T) {
 }
 
 func TestProfilesThatPromiseTooMuch(t *testing.T) {
-	usd := 1.0
+	usd, less := 1.0, -1.0
 	for name, p := range map[string]config.Profile{
-		"budget":    {BudgetUSD: &usd},
+		"budget":    {BudgetUSD: &less},
+		"no price":  {BudgetUSD: &usd, Models: []string{"m:x"}},
 		"model":     {Models: []string{"acme:x"}},
 		"tool":      {Tools: []string{"fly"}},
 		"rule":      {Permissions: permission.Layer{Deny: []permission.Rule{{}}}},
@@ -281,7 +283,7 @@ func TestProfilesThatPromiseTooMuch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p.Name = "p"
 			b := newBench(t, activities.Config{})
-			_, err := activities.New(activities.Config{Pipeline: b.pipe, Blobs: b.store, Profiles: map[string]config.Profile{"p": p},
+			_, err := activities.New(activities.Config{Pipeline: b.pipe, Blobs: b.store, Profiles: map[string]config.Profile{"p": p}, Models: map[string]model.Model{"m": text("hi")},
 				Approvers: approval.Directory{Groups: map[string][]string{"few": {"alice"}}}})
 			requireConfig(t, err)
 		})

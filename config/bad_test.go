@@ -85,7 +85,7 @@ var badPolicy = map[string]string{
 var badProfile = map[string]string{
 	"profiles: {' ': {}}":                               `:1:12: profiles: " " cannot be the name of a profile`,
 	"profiles: {p: []}":                                 `:1:15: profiles.p: want a mapping, got a list`,
-	"profiles: {p: {permisions: {}}}":                   `:1:16: profiles.p: unknown key "permisions", did you mean "permissions"; one of description, system, model, tools, permissions, isolation, limits, budgetUSD`,
+	"profiles: {p: {permisions: {}}}":                   `:1:16: profiles.p: unknown key "permisions", did you mean "permissions"; one of description, system, model, tools, permissions, isolation, limits, budgetUSD, output`,
 	"profiles: {p: {model: gpt}}":                       `:1:23: profiles.p.model: bad model "gpt", want provider:model such as openai:gpt-5.2`,
 	"profiles: {p: {model: []}}":                        `:1:23: profiles.p.model: is empty`,
 	"profiles: {p: {model: [':x']}}":                    `:1:24: profiles.p.model[0]: bad model ":x", want provider:model such as openai:gpt-5.2`,

@@ -232,7 +232,7 @@ worker: {taskqueue: x}
 		`p.yaml:15:102: unknown isolation kind "tree"; one of none, readonly, worktree`,
 		`p.yaml:15:128: profiles.p.limits.maxTurns: 0 is less than 1`,
 		`p.yaml:16:48: unknown risk "x"; one of read, write, network, execute, destructive, undeclared`,
-		`p.yaml:16:105: profiles.q: unknown key "modell", did you mean "model"; one of description, system, model, tools, permissions, isolation, limits, budgetUSD`,
+		`p.yaml:16:105: profiles.q: unknown key "modell", did you mean "model"; one of description, system, model, tools, permissions, isolation, limits, budgetUSD, output`,
 	}, got, "twenty at most")
 
 	_, got = check(t, "engine:\n  ask: [{tool: y, approval: {approvers: {groups: [ops]}}}, {tool: z, approval: {approvers: {groups: [ops]}}}]\n"+

@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -14,20 +15,28 @@ import (
 )
 
 func TestAgentInputValidate(t *testing.T) {
-	usd := 1.0
+	usd := func(f float64) *float64 { return &f }
 	for name, tc := range map[string]struct {
 		change func(*protocol.AgentInput)
 		want   string
 	}{
-		"as it is":           {func(*protocol.AgentInput) {}, ""},
-		"no agent type":      {func(in *protocol.AgentInput) { in.AgentType = "" }, "agentType: is missing; it names a profile"},
-		"no prompt":          {func(in *protocol.AgentInput) { in.Prompt = "" }, "prompt: is empty"},
-		"largest prompt":     {func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("x", 1<<20) }, ""},
-		"too large prompt":   {func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("x", 1<<20+1) }, "prompt: has 1.0 MiB, at most 1.0 MiB fit; put long material into a file that the agent reads"},
-		"grows when sent":    {func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("<", 300<<10) }, "input: has 1.8 MiB as JSON, at most 1.5 MiB fit; put long material into a file that the agent reads"},
-		"too large at all":   {func(in *protocol.AgentInput) { in.Key = strings.Repeat("x", 2<<20) }, "input: has 2.0 MiB as JSON, at most 1.5 MiB fit; put long material into a file that the agent reads"},
-		"budget":             {func(in *protocol.AgentInput) { in.BudgetUSD = &usd }, "budgetUSD: cannot be used: "},
-		"output schema":      {func(in *protocol.AgentInput) { in.OutputSchema = json.RawMessage(`{}`) }, "outputSchema: cannot be used: "},
+		"as it is":         {func(*protocol.AgentInput) {}, ""},
+		"no agent type":    {func(in *protocol.AgentInput) { in.AgentType = "" }, "agentType: is missing; it names a profile"},
+		"no prompt":        {func(in *protocol.AgentInput) { in.Prompt = "" }, "prompt: is empty"},
+		"largest prompt":   {func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("x", 1<<20) }, ""},
+		"too large prompt": {func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("x", 1<<20+1) }, "prompt: has 1.0 MiB, at most 1.0 MiB fit; put long material into a file that the agent reads"},
+		"grows when sent":  {func(in *protocol.AgentInput) { in.Prompt = strings.Repeat("<", 300<<10) }, "input: has 1.8 MiB as JSON, at most 1.5 MiB fit; put long material into a file that the agent reads"},
+		"too large at all": {func(in *protocol.AgentInput) { in.Key = strings.Repeat("x", 2<<20) }, "input: has 2.0 MiB as JSON, at most 1.5 MiB fit; put long material into a file that the agent reads"},
+		"budget":           {func(in *protocol.AgentInput) { in.BudgetUSD = usd(0.5) }, ""},
+		"no budget at all": {func(in *protocol.AgentInput) { in.BudgetUSD = usd(0) }, "budgetUSD: 0 is out of range; more than 0 and at most 1e+06 USD, or leave it out for no budget"},
+		"negative budget":  {func(in *protocol.AgentInput) { in.BudgetUSD = usd(-1) }, "budgetUSD: -1 is out of range"},
+		"NaN budget":       {func(in *protocol.AgentInput) { in.BudgetUSD = usd(math.NaN()) }, "budgetUSD: NaN is out of range"},
+		"infinite budget":  {func(in *protocol.AgentInput) { in.BudgetUSD = usd(math.Inf(1)) }, "budgetUSD: +Inf is out of range"},
+		"absurd budget":    {func(in *protocol.AgentInput) { in.BudgetUSD = usd(1e9) }, "budgetUSD: 1e+09 is out of range"},
+		"output schema":    {func(in *protocol.AgentInput) { in.OutputSchema = json.RawMessage(`{}`) }, ""},
+		"large schema": {func(in *protocol.AgentInput) {
+			in.OutputSchema = json.RawMessage(strings.Repeat(" ", protocol.MaxOutputSchema+1))
+		}, "outputSchema: has 131073 bytes, at most 131072 fit"},
 		"null schema":        {func(in *protocol.AgentInput) { in.OutputSchema = json.RawMessage(`null`) }, ""},
 		"isolation none":     {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{} }, ""},
 		"isolation readonly": {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: worktree.Readonly} }, ""},

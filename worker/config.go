@@ -24,8 +24,12 @@ import (
 // Config is the whole engine. Profiles and Blobs are needed; every other zero value is useful.
 type Config struct {
 	// Models maps a provider's name, the part before the colon, to its driver.
-	Models   map[string]model.Model
-	Profiles map[string]config.Profile
+	Models map[string]model.Model
+	// Prices, by `provider:model`, goes before model.DefaultPrices. A budget needs the price of every model of its agent.
+	Prices model.Prices
+	// CompactAt is the share of a model's context window at which older turns are summarised; zero is model.DefaultShare.
+	CompactAt float64
+	Profiles  map[string]config.Profile
 	// Permissions is the engine's layer, under every profile's.
 	Permissions permission.Layer
 	// Approvers knows the groups and the public keys that approval policies and signed answers name.
@@ -119,7 +123,7 @@ func New(cfg Config) (*Plugin, error) {
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
 			Approvers: cfg.Approvers, Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
-			Pipeline: pipe, Models: cfg.Models, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
+			Pipeline: pipe, Models: cfg.Models, Prices: cfg.Prices, CompactAt: cfg.CompactAt, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
 			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir, ContinueAfter: cfg.ContinueAfter,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
 		},

@@ -137,7 +137,7 @@ func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, err
 		return cfg, nil, err
 	}
 	cfg = engine.Config{
-		Models: map[string]model.Model{"scripted": scripts}, Profiles: f.Profiles, Permissions: f.Engine,
+		Models: map[string]model.Model{"scripted": scripts}, Prices: f.Models.Prices, CompactAt: f.Models.CompactAt, Profiles: f.Profiles, Permissions: f.Engine,
 		Approvers: approval.Directory{Groups: f.Groups, Keys: f.Keys},
 		Tools:     defs, Toolsets: sets, Blobs: blobs, Dir: f.Worker.Dir, KeepOnError: f.Worker.Worktrees.KeepOnError, Log: log,
 	}
