@@ -261,7 +261,7 @@ func wire(err error) error {
 	case fault.IsConfig(err), errors.As(err, &needs):
 		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorConfig, nil)
 	case errors.As(err, &broken):
-		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorStore, nil)
+		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorBlobAltered, nil)
 	case errors.As(err, &gone):
 		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorGone, nil)
 	case errors.As(err, &m) && !m.Retry:
