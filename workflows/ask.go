@@ -56,54 +56,82 @@ func why(d permission.Decision) string {
 // ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a
 // timer. It returns the permit, or the result that refuses. After a reset q becomes the question that is open then.
 func (g *gate) ask(ctx workflow.Context, q *approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
-	v := g.vigil(ctx, *q, req, d)
-	defer func() { v.end() }()
+	v := g.vigil(ctx, q, &req, d)
 	for {
-		ans, how := v.next(ctx)
-		if how != "" {
-			why := ""
-			if how == approval.Cancelled {
-				how, why = stopped(ctx)
-			}
-			return nil, g.closed(ctx, v.q, approval.Closed{How: how, Via: viaFor(how), Reason: why})
+		p, refused := v.attend(ctx)
+		switch {
+		case p != nil:
+			return p, tool.Result{}
+		case refused != nil:
+			return nil, *refused
 		}
-		resp := g.admit(ctx, v.q, req, d, ans)
-		if ctx.Err() != nil {
-			g.note(ctx, approval.Ignored{Key: v.q.Key, By: ans.by(), Via: ans.via, Why: withCancellation})
-			v.dismiss(ctx, withCancellation)
-			how, why := stopped(ctx)
-			return nil, g.closed(ctx, v.q, approval.Closed{How: how, Via: viaWorkflow, Reason: why})
+		v.wait(ctx)
+	}
+}
+
+// attend looks at what has come for a question. It returns the permit, or the result that refuses; neither if the question
+// waits on.
+func (v *vigil) attend(ctx workflow.Context) (*permit, *tool.Result) {
+	for {
+		ans, how, waits := v.next(ctx)
+		if waits {
+			v.sleep(ctx)
+			return nil, nil
 		}
-		c := approval.Closed{How: resp.How, By: resp.By, Signed: resp.Signed, Reason: resp.Reason, Via: ans.via, Vetted: resp.Vetted}
-		vote := approval.Vote{By: resp.By, Signed: resp.Signed, Reason: resp.Reason, At: workflow.Now(ctx),
-			ExpiresAt: ans.resolution.ExpiresAt, Via: ans.via}
-		switch resp.How {
-		case approval.Counted:
-			v.count(ctx, vote)
-		case approval.Uncounted:
-			v.uncount(ctx, ans, resp.Reason)
-		case approval.Allowed:
-			c.Edited = len(resp.Input) > 0 || resp.InputRef != nil
-			c.Join(append(slices.Clone(v.q.Votes), vote))
-			return g.granted(ctx, v.q, req, d, resp, c), tool.Result{}
-		case approval.Void:
-			// The answer was given to another run of this history. The question is put again under a new key.
-			g.closed(ctx, v.q, c)
-			d.RunID = resp.RunID
+		v.rise()
+		p, refused := v.look(ctx, ans, how)
+		if p != nil || refused != nil {
 			v.end()
-			*q = g.question(ctx, req, d)
-			v = g.vigil(ctx, *q, req, d)
-		case approval.Denied, approval.Revoked, approval.Expired:
-			res := g.closed(ctx, v.q, c)
-			if resp.DecidedBy != "" {
-				res = overruled(resp)
-			}
-			return nil, res
-		default:
-			c.How, c.Reason = approval.Denied, "the answer was admitted as nothing that is known: "+short(string(resp.How), 100)
-			return nil, g.closed(ctx, v.q, c)
+			return p, refused
 		}
 	}
+}
+
+// look acts on an answer, or on how the question ended without one. It returns neither a permit nor a refusal if the
+// question is still open, perhaps under another key.
+func (v *vigil) look(ctx workflow.Context, ans answer, how approval.How) (*permit, *tool.Result) {
+	g, closed := v.gate, func(c approval.Closed) *tool.Result { r := v.gate.closed(ctx, v.q, c); return &r }
+	if how != "" {
+		why := ""
+		if how == approval.Cancelled {
+			how, why = stopped(ctx)
+		}
+		return nil, closed(approval.Closed{How: how, Via: viaFor(how), Reason: why})
+	}
+	resp := g.admit(ctx, v.q, *v.req, v.d, ans)
+	if ctx.Err() != nil {
+		g.note(ctx, approval.Ignored{Key: v.q.Key, By: ans.by(), Via: ans.via, Why: withCancellation})
+		v.dismiss(ctx, withCancellation)
+		how, why := stopped(ctx)
+		return nil, closed(approval.Closed{How: how, Via: viaWorkflow, Reason: why})
+	}
+	c := approval.Closed{How: resp.How, By: resp.By, Signed: resp.Signed, Reason: resp.Reason, Via: ans.via, Vetted: resp.Vetted}
+	vote := approval.Vote{By: resp.By, Signed: resp.Signed, Reason: resp.Reason, At: workflow.Now(ctx),
+		ExpiresAt: ans.resolution.ExpiresAt, Via: ans.via}
+	switch resp.How {
+	case approval.Counted:
+		v.count(ctx, vote)
+	case approval.Uncounted:
+		v.uncount(ctx, ans, resp.Reason)
+	case approval.Allowed:
+		c.Edited = len(resp.Input) > 0 || resp.InputRef != nil
+		c.Join(append(slices.Clone(v.q.Votes), vote))
+		return g.granted(ctx, v.q, *v.req, v.d, resp, c), nil
+	case approval.Void:
+		// The answer was given to another run of this history. The question is put again under a new key.
+		closed(c)
+		v.again(ctx, resp.RunID)
+	case approval.Denied, approval.Revoked, approval.Expired:
+		res := closed(c)
+		if resp.DecidedBy != "" {
+			*res = overruled(resp)
+		}
+		return nil, res
+	default:
+		c.How, c.Reason = approval.Denied, "the answer was admitted as nothing that is known: "+short(string(resp.How), 100)
+		return nil, closed(c)
+	}
+	return nil, nil
 }
 
 // admit asks the worker whether an answer takes effect.

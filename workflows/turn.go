@@ -25,8 +25,11 @@ type step struct {
 	permit *permit
 	result tool.Result
 	state  stepState
-	// question is set while a person is asked.
+	// question is set once a person was asked, vigil when the answers were looked for. attended is set while a coroutine
+	// looks at them.
 	question *approval.Approval
+	vigil    *vigil
+	attended bool
 	decision protocol.DecideResponse
 	// taken is what is known of a call that ended in the run before.
 	taken *protocol.StepState
@@ -77,74 +80,6 @@ func (a *agent) judge(ctx workflow.Context, steps []*step) {
 			ahead--
 		}
 	}
-}
-
-// perform takes the calls of a turn through their questions to their results. A run that is long enough leaves those that
-// wait to the next one, if nothing else is left to do.
-func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult, protocol.Status, error) {
-	outer, _ := ctx.Value(causeKey{}).(*cause)
-	why := &cause{outer: outer}
-	ctx, stop := workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, why))
-	defer a.gate.unless(stop)
-	// When the environment is lost nobody needs to answer any more.
-	lost := func(reason string) { why.text = reason; stop() }
-	a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
-	left := 0
-	finish := func(ctx workflow.Context, s *step) {
-		defer func() { left-- }()
-		defer a.gate.board.free(ctx, a.gate.ledger)
-		a.finish(ctx, steps, s, lost)
-	}
-	aside := func(s *step) { workflow.GoNamed(ctx, s.call.ID, func(ctx workflow.Context) { finish(ctx, s) }) }
-	for _, s := range steps {
-		if s.state == stepDone {
-			continue
-		}
-		left++
-		a.gate.board.busy()
-		if s.state == stepWaiting {
-			aside(s)
-		}
-	}
-	// The turn itself does not keep the run from being suspended.
-	a.gate.board.free(ctx, a.gate.ledger)
-	after, done := workflow.NewDisconnectedContext(ctx)
-	defer done()
-	for left > 0 {
-		s, more := upNext(ctx, steps)
-		switch {
-		case s == nil:
-		case s.concurrent() && more:
-			s.state = stepRunning
-			aside(s)
-			continue
-		default:
-			// Until it has ended the turn has nothing else to begin: a coroutine more would be woken with every task.
-			s.state = stepRunning
-			finish(ctx, s)
-			continue
-		}
-		// The context is never cancelled.
-		_ = workflow.Await(after, func() bool {
-			s, _ := upNext(ctx, steps)
-			return left == 0 || s != nil || ctx.Err() == nil && a.parked(ctx, steps)
-		})
-		if s, _ := upNext(ctx, steps); left == 0 || s != nil {
-			continue
-		}
-		if others(after); ctx.Err() != nil || !a.parked(ctx, steps) {
-			continue
-		}
-		if err := a.next(ctx, nil, steps); err != nil {
-			return nil, "", err
-		}
-	}
-	a.gate.board.busy()
-	out, err := a.collect(ctx, steps)
-	if err != nil {
-		return nil, protocol.Failed, err
-	}
-	return out, "", nil
 }
 
 // step prepares one call; calls that cannot be judged are done at once.
@@ -209,76 +144,6 @@ func (a *agent) changed(s *step, d protocol.DecideResponse) {
 	if d.Decision.Modified {
 		s.result.FinalInput = shown(d.Decision.Input, d.InputRef)
 	}
-}
-
-// finish takes one call through its question, if it has one, and lets it run.
-func (a *agent) finish(ctx workflow.Context, steps []*step, s *step, lost func(string)) {
-	defer func() { s.state = stepDone }()
-	asked := s.state == stepWaiting
-	if asked {
-		p, refused := a.gate.ask(ctx, s.question, s.req, s.decision)
-		if p == nil {
-			s.result = refused
-			return
-		}
-		a.gate.board.running(ctx, a.gate.ledger)
-		s.permit, s.state = p, stepReady
-	}
-	ctx, done := a.gate.revocable(ctx, s.permit)
-	defer func() { done(s.result.Code) }()
-	if asked {
-		// Waiting for a place ends with the run; dispatch then says so.
-		_ = workflow.Await(ctx, func() bool { return mayRun(steps, s) })
-		s.state = stepRunning
-	}
-	if s.facts.Remote != nil {
-		s.result = a.foreign(ctx, s)
-	} else {
-		s.result = revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue))
-	}
-	if s.permit.modified {
-		s.result.FinalInput = s.permit.shown()
-	}
-	if s.result.Code == tool.EnvironmentLost {
-		lost("the agent's environment was lost")
-	}
-}
-
-// upNext is the first call that nobody had to be asked about and that may run now, if there is one; in a run that was
-// cancelled each may, and is told so. more says that others have not begun.
-func upNext(ctx workflow.Context, steps []*step) (next *step, more bool) {
-	for _, s := range steps {
-		switch {
-		case s.state != stepReady || s.question != nil:
-		case next != nil:
-			return next, true
-		case ctx.Err() != nil || mayRun(steps, s):
-			next = s
-		case !s.concurrent():
-			// It holds up all that come after it.
-			return nil, true
-		}
-	}
-	return next, false
-}
-
-// mayRun keeps the model's order: a concurrent call waits for earlier exclusive ones, an exclusive call for all
-// earlier ones. Calls that wait for a person hold nobody up.
-func mayRun(steps []*step, s *step) bool {
-	for _, o := range steps {
-		if o == s {
-			break
-		}
-		if (o.state == stepReady || o.state == stepRunning) && !(o.concurrent() && s.concurrent()) {
-			return false
-		}
-	}
-	for _, o := range steps {
-		if o != s && o.state == stepRunning && !(o.concurrent() && s.concurrent()) {
-			return false
-		}
-	}
-	return true
 }
 
 func (s *step) concurrent() bool { return s.facts.Concurrent }

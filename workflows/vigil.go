@@ -20,7 +20,7 @@ type mailbox struct {
 	answers []answer
 	// revoked says that one of them is a revoke.
 	revoked bool
-	// wake is set while the call waits.
+	// wake is set while a coroutine waits.
 	wake workflow.Settable
 	// deadline rings when the question expires, whatever its call does; nil if it does not. life ends with the question.
 	deadline workflow.Future
@@ -34,7 +34,7 @@ type mailbox struct {
 
 // quiet reports whether its call waits, and nothing has come for it.
 func (b *mailbox) quiet() bool {
-	return b.wake != nil && len(b.answers) == 0 && !b.late() && !b.vigil.consulted && (b.vigil.timer == nil || !b.vigil.timer.IsReady())
+	return b.vigil != nil && b.vigil.asleep && !b.vigil.stirred() && !b.vigil.consulted
 }
 
 func newMailbox(ctx workflow.Context, q approval.Approval) *mailbox {
@@ -82,8 +82,12 @@ func (b *mailbox) take() (answer, bool) {
 // vigil waits for the answers to one question. Without reminders, escalation and deadline there is no timer, and
 // without an approver no activity.
 type vigil struct {
-	gate   *gate
+	gate *gate
+	// q is the question as it stands, asked what the call has of it; both are about the call that req and d are about.
 	q      approval.Approval
+	asked  *approval.Approval
+	req    *protocol.DecideRequest
+	d      protocol.DecideResponse
 	policy permission.ApprovalPolicy
 	box    *mailbox
 	// call is what an approver is told; nil without one.
@@ -96,67 +100,101 @@ type vigil struct {
 	// life ends with the vigil.
 	life workflow.Context
 	end  func()
+	// asleep says that the question waits, and the board knows.
+	asleep bool
 	// timer rings at the next occasion.
 	timer    workflow.Future
 	occasion approval.Occasion
 }
 
-func (g *gate) vigil(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) *vigil {
-	v := &vigil{gate: g, q: q, box: g.mail[q.Key], reminded: q.AskedAt}
+// vigil begins to wait for the answers to q.
+func (g *gate) vigil(ctx workflow.Context, q *approval.Approval, req *protocol.DecideRequest, d protocol.DecideResponse) *vigil {
+	v := &vigil{gate: g, asked: q, req: req, d: d}
+	v.start(ctx)
+	return v
+}
+
+// again puts the question once more, in this run.
+func (v *vigil) again(ctx workflow.Context, runID string) {
+	v.end()
+	v.d.RunID = runID
+	*v.asked = v.gate.question(ctx, *v.req, v.d)
+	*v = vigil{gate: v.gate, asked: v.asked, req: v.req, d: v.d}
+	v.start(ctx)
+}
+
+func (v *vigil) start(ctx workflow.Context) {
+	g, req := v.gate, v.req
+	v.q, v.box, v.reminded = *v.asked, g.mail[v.asked.Key], v.asked.AskedAt
 	v.box.vigil = v
 	v.life, v.end = workflow.WithCancel(ctx)
-	if d.Approval != nil {
-		v.policy = *d.Approval
+	if v.d.Approval != nil {
+		v.policy = *v.d.Approval
 	}
-	if d.Approver {
-		input, ref := finalInput(req, d)
+	if v.d.Approver {
+		input, ref := finalInput(*req, v.d)
 		agent := req.Subject.Agent
 		v.call = &tool.Call{ID: req.CallID, Name: req.Tool.Name, Input: input, InputRef: ref, ContractHash: req.Tool.ContractHash,
-			Source: req.Tool.Source, Agent: &agent, Dir: req.Subject.Dir, Isolation: req.Subject.Isolation, Store: req.Store, Modified: d.Decision.Modified}
+			Source: req.Tool.Source, Agent: &agent, Dir: req.Subject.Dir, Isolation: req.Subject.Isolation, Store: req.Store, Modified: v.d.Decision.Modified}
 		v.risk = req.Tool.Risk
 	}
 	if v.box.reminded != nil {
 		// The run before has asked.
 		v.reminded = *v.box.reminded
-		return v
+		return
 	}
 	v.consult(protocol.OccasionAsked)
-	return v
 }
 
-// next returns the next answer, or how the question ended without one.
-func (v *vigil) next(ctx workflow.Context) (answer, approval.How) {
-	g := v.gate
-	if ctx.Err() == nil {
-		if a, ok := v.box.take(); ok {
-			return a, ""
-		}
-	}
-	g.board.idle(ctx, g.ledger)
-	defer g.board.busy()
+// stirred reports whether there is something to look at.
+func (v *vigil) stirred() bool {
+	return len(v.box.answers) > 0 || v.box.late() || v.timer != nil && v.timer.IsReady()
+}
+
+// next returns the next answer, or how the question ended without one; waits says that there is neither yet.
+func (v *vigil) next(ctx workflow.Context) (_ answer, _ approval.How, waits bool) {
 	for {
 		if ctx.Err() != nil {
 			// When cancellation and answer arrive in one task, cancellation wins and the answer is noted.
 			v.dismiss(ctx, withCancellation)
-			return answer{}, approval.Cancelled
+			return answer{}, approval.Cancelled, false
 		}
 		if a, ok := v.box.take(); ok {
-			return a, ""
+			return a, "", false
 		}
 		switch {
 		case v.box.late() && rang(v.box.deadline.Get(ctx, nil)):
-			return answer{}, approval.Expired
+			return answer{}, approval.Expired, false
 		case v.timer != nil && v.timer.IsReady():
 			v.rings(ctx)
 		default:
-			v.wait(ctx)
+			return answer{}, "", true
 		}
+	}
+}
+
+// sleep says that the question waits on, rise that it does no longer.
+func (v *vigil) sleep(ctx workflow.Context) {
+	if !v.asleep {
+		v.asleep = true
+		v.gate.board.idle(ctx, v.gate.ledger)
+	}
+	v.arm(ctx)
+}
+
+func (v *vigil) rise() {
+	if v.asleep {
+		v.asleep = false
+		v.gate.board.busy()
 	}
 }
 
 // wait returns when there is something to look at.
 func (v *vigil) wait(ctx workflow.Context) {
-	v.arm(ctx)
+	if ctx.Err() != nil || v.stirred() {
+		// It came while the signs were put up.
+		return
+	}
 	mail, wake := workflow.NewFuture(ctx)
 	v.box.wake = wake
 	sel := workflow.NewSelector(ctx)

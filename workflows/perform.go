@@ -1,0 +1,207 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// performance is a turn whose calls are on their way from decision to result. What waits, for an answer or for its turn to
+// run, has no coroutine: the SDK wakes each with every task, and each keeps its stack while a run is parked for days.
+type performance struct {
+	agent *agent
+	ctx   workflow.Context
+	steps []*step
+	// left counts the calls that have no result.
+	left int
+	// lost says that the environment is gone: nobody needs to answer any more.
+	lost func(string)
+}
+
+// perform takes the calls of a turn through their questions to their results. A run that is long enough leaves those that
+// wait to the next one, if nothing else is left to do.
+func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult, protocol.Status, error) {
+	outer, _ := ctx.Value(causeKey{}).(*cause)
+	why := &cause{outer: outer}
+	ctx, stop := workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, why))
+	defer a.gate.unless(stop)
+	p := &performance{agent: a, ctx: ctx, steps: steps, lost: func(reason string) { why.text = reason; stop() }}
+	a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
+	for _, s := range steps {
+		if s.state != stepDone {
+			p.left++
+			a.gate.board.busy()
+		}
+	}
+	// The turn itself does not keep the run from being suspended.
+	a.gate.board.free(ctx, a.gate.ledger)
+	after, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	for p.left > 0 {
+		if p.begin() {
+			continue
+		}
+		// The context is never cancelled.
+		_ = workflow.Await(after, func() bool { return p.left == 0 || p.ready() || p.parked() })
+		if p.left == 0 || p.ready() {
+			continue
+		}
+		if others(after); !p.parked() {
+			continue
+		}
+		if err := a.next(ctx, nil, steps); err != nil {
+			return nil, "", err
+		}
+	}
+	a.gate.board.busy()
+	out, err := a.collect(ctx, steps)
+	if err != nil {
+		return nil, protocol.Failed, err
+	}
+	return out, "", nil
+}
+
+// parked reports whether the rest of the turn can be left to the next run.
+func (p *performance) parked() bool { return p.ctx.Err() == nil && p.agent.parked(p.ctx, p.steps) }
+
+// ready reports whether begin would find something to do.
+func (p *performance) ready() bool {
+	if p.stirred() != nil {
+		return true
+	}
+	s, _ := p.upNext()
+	return s != nil
+}
+
+// begin takes one call further, if one can go on, and reports whether one could.
+func (p *performance) begin() bool {
+	if s := p.stirred(); s != nil {
+		s.attended = true
+		p.aside(s, func(ctx workflow.Context) {
+			defer func() { s.attended = false }()
+			if p.agent.attend(ctx, s) {
+				p.finish(ctx, s)
+			}
+		})
+		return true
+	}
+	s, more := p.upNext()
+	if s == nil {
+		return false
+	}
+	s.state = stepRunning
+	if more && s.concurrent() || p.asked() {
+		p.aside(s, func(ctx workflow.Context) { p.finish(ctx, s) })
+	} else {
+		// Until it has ended the turn has nothing else to begin.
+		p.finish(p.ctx, s)
+	}
+	return true
+}
+
+func (p *performance) aside(s *step, f func(workflow.Context)) { workflow.GoNamed(p.ctx, s.call.ID, f) }
+
+// asked reports whether a call has a question that is not settled.
+func (p *performance) asked() bool {
+	for _, s := range p.steps {
+		if s.state == stepWaiting || s.attended {
+			return true
+		}
+	}
+	return false
+}
+
+// stirred is the first call that waits for an answer and for which something has come: an answer, a timer, or the end of the
+// run. One that has not begun to wait is looked at once.
+func (p *performance) stirred() *step {
+	for _, s := range p.steps {
+		if s.state == stepWaiting && !s.attended && (s.vigil == nil || p.ctx.Err() != nil || s.vigil.stirred()) {
+			return s
+		}
+	}
+	return nil
+}
+
+// attend looks at what has come for a call that waits, and reports whether its question is settled.
+func (a *agent) attend(ctx workflow.Context, s *step) bool {
+	if s.vigil == nil {
+		s.vigil = a.gate.vigil(ctx, s.question, &s.req, s.decision)
+	}
+	permit, refused := s.vigil.attend(ctx)
+	switch {
+	case permit != nil:
+		a.gate.board.running(ctx, a.gate.ledger)
+		s.permit, s.state = permit, stepReady
+	case refused != nil:
+		s.result, s.state = *refused, stepDone
+	}
+	return s.state != stepWaiting
+}
+
+// finish runs a call that is permitted.
+func (p *performance) finish(ctx workflow.Context, s *step) {
+	a := p.agent
+	defer func() { p.left-- }()
+	defer a.gate.board.free(ctx, a.gate.ledger)
+	defer func() { s.state = stepDone }()
+	if s.state == stepDone {
+		return
+	}
+	ctx, done := a.gate.revocable(ctx, s.permit)
+	defer func() { done(s.result.Code) }()
+	if s.state == stepReady {
+		// Waiting for a place ends with the run; dispatch then says so.
+		_ = workflow.Await(ctx, func() bool { return mayRun(p.steps, s) })
+		s.state = stepRunning
+	}
+	if s.facts.Remote != nil {
+		s.result = a.foreign(ctx, s)
+	} else {
+		s.result = revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue))
+	}
+	if s.permit.modified {
+		s.result.FinalInput = s.permit.shown()
+	}
+	if s.result.Code == tool.EnvironmentLost {
+		p.lost("the agent's environment was lost")
+	}
+}
+
+// upNext is the first call that nobody had to be asked about and that may run now, if there is one; in a run that was
+// cancelled each may, and is told so. more says that others have not begun.
+func (p *performance) upNext() (next *step, more bool) {
+	for _, s := range p.steps {
+		switch {
+		case s.state != stepReady || s.question != nil:
+		case next != nil:
+			return next, true
+		case p.ctx.Err() != nil || mayRun(p.steps, s):
+			next = s
+		case !s.concurrent():
+			// It holds up all that come after it.
+			return nil, true
+		}
+	}
+	return next, false
+}
+
+// mayRun keeps the model's order: a concurrent call waits for earlier exclusive ones, an exclusive call for all
+// earlier ones. Calls that wait for a person hold nobody up.
+func mayRun(steps []*step, s *step) bool {
+	for _, o := range steps {
+		if o == s {
+			break
+		}
+		if (o.state == stepReady || o.state == stepRunning) && !(o.concurrent() && s.concurrent()) {
+			return false
+		}
+	}
+	for _, o := range steps {
+		if o != s && o.state == stepRunning && !(o.concurrent() && s.concurrent()) {
+			return false
+		}
+	}
+	return true
+}
