@@ -12,6 +12,7 @@ import (
 	"github.com/assent-dev/assent/internal/demo"
 	"github.com/assent-dev/assent/internal/exit"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/storage"
 )
 
 // app is one invocation: its streams and the flags that commands share.
@@ -61,7 +62,7 @@ func (a *app) outputFlag(cmd *cobra.Command) {
 
 // narrowing are the flags whose absence means more than any value would: everything, everybody, as it is, unproved.
 var narrowing = []string{"address", "namespace", "workflow", "query", "tool", "input", "input-file", "expires", "by", "sign", "name",
-	"run", "grant-key", "policy", "to", "id", "requested-by"}
+	"run", "runs", "grant-key", "policy", "to", "id", "requested-by"}
 
 // noneEmpty refuses an empty value of such a flag: it is a variable that a script has not set. Flags that have a default
 // look at theirs themselves.
@@ -81,7 +82,15 @@ func (a *app) connect(ctx context.Context) (*connect.Server, error) {
 	if demo.Owns(a.settings.Address) {
 		a.settings.Alone = true
 	}
-	return connect.Dial(ctx, a.settings)
+	s, err := connect.Dial(ctx, a.settings)
+	if err != nil {
+		return nil, err
+	}
+	// Payloads that were offloaded to the default store can be shown. Of others it is told where they are.
+	if d := defaultDriver(); d != nil {
+		s.Client = storage.Reading(s.Client, d)
+	}
+	return s, nil
 }
 
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.out, format, args...) }

@@ -2,24 +2,22 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/assent-dev/assent/blob"
-	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/workerproc"
 	"github.com/assent-dev/assent/protocol"
 )
 
 // patchFlags are the flags of patch.
-type patchFlags struct{ to, config, blobs string }
+type patchFlags struct {
+	to string
+	storeFlags
+}
 
 func (a *app) patchCommand() *cobra.Command {
 	var f patchFlags
@@ -37,17 +35,13 @@ The bytes come from the blob store of the worker, which must be reachable from h
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "write to this file instead of standard output")
-	flags.StringVar(&f.config, "config", "", "the worker's configuration file, for its blob store")
-	flags.StringVar(&f.blobs, "blobs", "", "folder of the blob store")
+	f.add(cmd)
 	a.serverFlags(cmd)
 	return cmd
 }
 
 func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
-	if f.config != "" && f.blobs != "" {
-		return exit.Usagef("see: starter patch --help", "--config and --blobs exclude each other")
-	}
-	dir, err := blobsDir(f)
+	dir, err := f.dir()
 	if err != nil {
 		return err
 	}
@@ -99,45 +93,6 @@ func patchOf(s *connect.Server, v *view) (protocol.Artifact, error) {
 		return protocol.Artifact{}, exit.Failf("", "agent %q made no patch: it did not run in a worktree", v.id)
 	}
 	return protocol.Artifact{}, exit.Failf("see: "+again(s, "show", v.id), "agent %q ended without a patch", v.id)
-}
-
-// blobsDir is the folder that the flags mean, or the worker's default.
-func blobsDir(f patchFlags) (string, error) {
-	switch {
-	case f.blobs != "":
-		return f.blobs, nil
-	case f.config != "":
-		file, err := config.Load(f.config)
-		if err != nil {
-			return "", err
-		}
-		return workerproc.BlobsDir(file)
-	}
-	return workerproc.BlobsDir(nil)
-}
-
-const otherStore = "run this where the worker's blob store is, or name it with --config FILE or --blobs DIR"
-
-// readBlob reads from the store at dir and makes none where there is none.
-func readBlob(ctx context.Context, dir string, v *view, ref blob.Ref) ([]byte, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.Failf(otherStore, "no blob store at %s", dir)
-	}
-	store, err := blob.NewDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	data, err := store.Get(ctx, ref)
-	var missing *blob.NotFoundError
-	switch want := v.store(); {
-	case err == nil:
-		return data, nil
-	case errors.As(err, &missing) && want != "" && want != store.ID():
-		return nil, exit.Failf(otherStore, "%s is blob store %.12s, the agent used %.12s: %w", dir, store.ID(), want, err)
-	case errors.As(err, &missing):
-		return nil, exit.WithHint(err, otherStore)
-	}
-	return nil, err
 }
 
 // isolation is where the agent's tools ran.

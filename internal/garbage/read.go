@@ -1,0 +1,69 @@
+package garbage
+
+import (
+	"context"
+	"fmt"
+
+	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/assent-dev/assent/storage"
+)
+
+// plain are the encodings in which a hash is there to be seen.
+var plain = map[string]bool{
+	converter.MetadataEncodingJSON: true, converter.MetadataEncodingProtoJSON: true, converter.MetadataEncodingProto: true,
+	converter.MetadataEncodingBinary: true, converter.MetadataEncodingNil: true,
+}
+
+// EncodingError reports a payload that a codec has made unreadable.
+type EncodingError struct {
+	EventID  int64
+	Encoding string
+}
+
+func (e *EncodingError) Error() string {
+	return fmt.Sprintf("event %d has a payload of encoding %q", e.EventID, e.Encoding)
+}
+
+// read adds the hashes that an event has, in its offloaded payloads too, and those of the blobs that hold them.
+func read(ctx context.Context, e *historypb.HistoryEvent, drivers []converter.StorageDriver, found map[string]bool) error {
+	whole, err := storage.Restore(ctx, e, drivers...)
+	if err != nil {
+		return err
+	}
+	err = storage.Payloads(whole, func(p *commonpb.Payload) error {
+		if encoding := string(p.GetMetadata()[converter.MetadataEncoding]); len(p.GetData()) > 0 && !plain[encoding] {
+			return &EncodingError{EventID: e.GetEventId(), Encoding: encoding}
+		}
+		hashes(p.GetData(), found)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// As it is: that is where the blobs of offloaded payloads are named.
+	data, err := proto.Marshal(e)
+	hashes(data, found)
+	return err
+}
+
+// length is that of a hash in hex digits.
+const length = 64
+
+// hashes adds every run of exactly 64 lower-case hex digits.
+func hashes(data []byte, found map[string]bool) {
+	n := 0
+	for i := 0; i <= len(data); i++ {
+		if i < len(data) && (data[i] >= '0' && data[i] <= '9' || data[i] >= 'a' && data[i] <= 'f') {
+			n++
+			continue
+		}
+		if n == length {
+			found[string(data[i-n:i])] = true
+		}
+		n = 0
+	}
+}
