@@ -48,6 +48,7 @@ var payloads = map[string]any{
 	"observe_request":   protocol.ObserveRequest{},
 	"receive_request":   protocol.ReceiveRequest{},
 	"carry":             protocol.Carry{},
+	"trace":             protocol.Trace{},
 	"agent_state":       protocol.AgentState{},
 	"continue_response": protocol.ContinueResponse{},
 	"tool_call":         tool.Call{},

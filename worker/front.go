@@ -45,14 +45,16 @@ func (w *watched) Init(out interceptor.WorkflowOutboundInterceptor) error {
 	return w.WorkflowInboundInterceptor.Init(out)
 }
 
+const telemetryPath = "github.com/assent-dev/assent/telemetry"
+
 // lookBehind warns, once, of an interceptor that gets calls after they were judged: one of a client that does not have
-// this Plugin. The SDK's own change no arguments.
+// this Plugin. The SDK's own and that of telemetry change no arguments.
 func (p *Plugin) lookBehind(out interceptor.WorkflowOutboundInterceptor) {
 	t := reflect.TypeOf(out)
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if p.fronted.Load() || strings.HasPrefix(t.PkgPath(), "go.temporal.io/sdk/") {
+	if p.fronted.Load() || strings.HasPrefix(t.PkgPath(), "go.temporal.io/sdk/") || t.PkgPath() == telemetryPath {
 		return
 	}
 	p.behind.Do(func() {

@@ -209,6 +209,7 @@ func (g *gate) unvet(s *standing) {
 func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Closed) tool.Result {
 	c.Key, c.At = q.Key, workflow.Now(ctx)
 	g.ledger.Close(c)
+	g.told(ctx, q, c)
 	if box := g.mail[q.Key]; box != nil {
 		// The first close wins; whoever came after it is told so.
 		delete(g.mail, q.Key)

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -80,6 +81,8 @@ type gate struct {
 	// vetted are the lines that people have added for this run. Requests that are on their way keep the list they have.
 	vetted []protocol.VettedLine
 	board  board
+	// watchers hear of questions that close.
+	watchers []Watcher
 	// places bounds the local activities that run at once, other than those of one turn.
 	places workflow.Semaphore
 	// inbox holds answers that came after an encrypted one, which a coroutine has to read; spawn starts that.
@@ -333,6 +336,7 @@ func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
 
 // finish closes what is still open when a run ends and shows its last status.
 func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatus) {
+	pending := g.ledger.List().Pending
 	for _, key := range g.ledger.Asked() {
 		if box := g.mail[key]; box != nil {
 			delete(g.mail, key)
@@ -340,7 +344,11 @@ func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatu
 				g.note(ctx, approval.Ignored{Key: key, By: a.by(), Via: a.via, Why: why})
 			}
 		}
-		g.ledger.Close(approval.Closed{Key: key, How: approval.Abandoned, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow})
+		c := approval.Closed{Key: key, How: approval.Abandoned, Reason: why, At: workflow.Now(ctx), Via: viaWorkflow}
+		g.ledger.Close(c)
+		if i := slices.IndexFunc(pending, func(q approval.Approval) bool { return q.Key == key }); i >= 0 {
+			g.told(ctx, pending[i], c)
+		}
 	}
 	for _, key := range g.ledger.Standing() {
 		// The server ends what still runs.

@@ -74,6 +74,9 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		return i.Next.ExecuteWorkflow(ctx, in)
 	}
 	ctx = workflow.WithValue(ctx, gateKey{}, g)
+	if w, ok := ctx.Value(watchKey{}).(Watcher); ok {
+		g.watchers = append(g.watchers, w)
+	}
 	if err := g.register(ctx); err != nil {
 		return nil, temporal.NewNonRetryableApplicationError("register approval handlers", protocol.ErrorConfig, err)
 	}

@@ -35,6 +35,9 @@ type permit struct {
 	// standing lets an approved call be revoked.
 	standing *standing
 	place    protocol.Place
+	// verdict and decidedBy are what the decision said; an approved call was asked about.
+	verdict   permission.Verdict
+	decidedBy permission.Decider
 	// unseen says that the call ended without any worker's observers having seen it.
 	unseen bool
 }
@@ -154,6 +157,7 @@ func (g *gate) permit(ctx workflow.Context, req protocol.DecideRequest, d protoc
 	info := workflow.GetInfo(ctx)
 	p := &permit{
 		callID: req.CallID, facts: req.Tool, modified: d.Decision.Modified, runID: d.RunID, input256: d.InputDigest, policy: d.Decision.PolicyDigest,
+		verdict: d.Decision.Verdict, decidedBy: d.Decision.DecidedBy,
 		place: protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID},
 	}
 	p.input, p.inputRef = finalInput(req, d)
