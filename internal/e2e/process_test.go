@@ -25,6 +25,7 @@ import (
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/model/scripted"
 	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/telemetry"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worker"
 )
@@ -159,7 +160,15 @@ func serve() error {
 	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &s); err != nil {
 		return err
 	}
-	c, err := client.Dial(client.Options{HostPort: s.Address, Logger: sdklog.NewStructuredLogger(logger())})
+	o := client.Options{HostPort: s.Address, Logger: sdklog.NewStructuredLogger(logger())}
+	if s.Setup.Spans != "" {
+		tel, err := telemetry.New(telemetry.Config{Tracers: (&spanFile{path: s.Setup.Spans}).provider()})
+		if err != nil {
+			return err
+		}
+		o.Interceptors = append(o.Interceptors, tel)
+	}
+	c, err := client.Dial(o)
 	if err != nil {
 		return err
 	}

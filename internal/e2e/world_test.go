@@ -81,6 +81,8 @@ type setup struct {
 	Uncached bool `json:"uncached,omitempty"`
 	// ContinueAfter is the number of events after which agents continue as new; 0 leaves it to the server.
 	ContinueAfter int `json:"continueAfter,omitempty"`
+	// Spans is the file in which a worker that is a process of its own notes its spans.
+	Spans string `json:"spans,omitempty"`
 	// Build is what this version of a worker has, beside what all have.
 	Build *build `json:"build,omitempty"`
 }

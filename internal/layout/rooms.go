@@ -75,6 +75,10 @@ var Rooms = []Room{
 
 	{"worker", 8, "New and NewGuard: each one Temporal Plugin", []string{temporalSDK}, nil},
 
+	{"telemetry", 8, "OpenTelemetry spans and metrics of agents, by the API alone", []string{temporalSDK, temporalAPI,
+		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace"},
+		[]string{"worker", "activities", "os", "net", "net/http"}},
+
 	{".", 9, "the front door: New and NewGuard under one import", []string{temporalSDK}, nil},
 	{"internal/exit", 9, "`error:` and `hint:` lines and exit codes of the commands", nil, []string{"worker", "workflows", "activities"}},
 	{"follow", 9, "history to events, each once; needs a server and no worker", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities"}},
