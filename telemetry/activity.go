@@ -127,7 +127,7 @@ func (w *work) chat(ctx context.Context, req protocol.GenerateRequest) (context.
 			// One of the fallbacks may have answered.
 			by, said := provider(resp.Model)
 			w.span.SetAttributes(genProvider.String(by), genResponse.String(said), genFinish.StringSlice([]string{string(resp.Stop)}),
-				genInput.Int64(resp.Usage.InputTokens), genOutput.Int64(resp.Usage.OutputTokens), keyCost.Float64(resp.CostUSD))
+				genInput.Int64(resp.Usage.InputTokens), genOutput.Int64(resp.Usage.OutputTokens))
 			if resp.Usage.CachedInputTokens > 0 {
 				w.span.SetAttributes(genCached.Int64(resp.Usage.CachedInputTokens))
 			}
@@ -148,6 +148,11 @@ func (w *work) spent(resp protocol.GenerateResponse, labels []attribute.KeyValue
 	for kind, n := range map[string]int64{"input": resp.Usage.InputTokens, "output": resp.Usage.OutputTokens} {
 		w.t.tokens.Record(w.parent, n, metric.WithAttributes(labels...), metric.WithAttributes(genTokenType.String(kind)))
 	}
+	if resp.Unpriced {
+		// Nobody knows the price.
+		return
+	}
+	w.span.SetAttributes(keyCost.Float64(resp.CostUSD))
 	w.t.costs.Add(w.parent, resp.CostUSD, metric.WithAttributes(labels[1:]...), metric.WithAttributes(genAgentName.String(w.t.agents.of(w.came.Agent))))
 }
 

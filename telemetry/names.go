@@ -53,6 +53,7 @@ const (
 	keyAttempt   = attribute.Key("assent.attempt")
 	keyTurn      = attribute.Key("assent.turn")
 	keyCost      = attribute.Key("assent.cost")
+	keyUnpriced  = attribute.Key("assent.unpriced_turns")
 	keyStatus    = attribute.Key("assent.status")
 	keyTurns     = attribute.Key("assent.turns")
 	keyCalls     = attribute.Key("assent.calls")

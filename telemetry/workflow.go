@@ -134,6 +134,9 @@ func (r *run) end(now time.Time, out any, err error) {
 		if res.Usage.CachedInputTokens > 0 {
 			r.span.SetAttributes(genCached.Int64(res.Usage.CachedInputTokens))
 		}
+		if res.UnpricedTurns > 0 {
+			r.span.SetAttributes(keyUnpriced.Int(res.UnpricedTurns))
+		}
 		if res.Status == protocol.Failed {
 			failed(r.span, string(res.Status))
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
+	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/telemetry"
@@ -218,6 +220,7 @@ func TestSpansOfAnAgent(t *testing.T) {
 		p := cfg.Profiles["p"]
 		p.Tools = append(p.Tools, "query")
 		cfg.Profiles["p"], cfg.Tools = p, append(cfg.Tools, ownSpan(provider))
+		cfg.Prices = model.Prices{"scripted:s": {Rates: model.Rates{Input: 1000, Output: 5000}}}
 		plugin, err := worker.New(cfg)
 		require.NoError(t, err)
 		return w.workWith(plugin)
@@ -245,7 +248,7 @@ func TestSpansOfAnAgent(t *testing.T) {
 	require.Equal(t, root.Span, agent.Parent)
 	require.Equal(t, map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "p", "gen_ai.agent.id": w.id, "gen_ai.conversation.id": w.id,
 		"gen_ai.usage.input_tokens": "300", "gen_ai.usage.cache_read.input_tokens": "40", "gen_ai.usage.output_tokens": "25", "assent.label": "l",
-		"assent.status": "ok", "assent.turns": "2", "assent.calls": "4", "assent.asked": "2", "assent.cost": "0",
+		"assent.status": "ok", "assent.turns": "2", "assent.calls": "4", "assent.asked": "2", "assent.cost": fmt.Sprint(res.CostUSD),
 		"temporalWorkflowID": w.id, "temporalRunID": run.GetRunID()}, agent.Attributes)
 	chats := named(spans, "chat s")
 	require.Len(t, chats, 2)
@@ -287,7 +290,8 @@ func TestSpansOfAnAgent(t *testing.T) {
 	chat := "gen_ai.operation.name=chat,gen_ai.provider.name=scripted,gen_ai.request.model=s,gen_ai.response.model=s"
 	require.Equal(t, map[string]float64{chat: 2}, points(t, reader, "gen_ai.client.operation.duration"))
 	require.Equal(t, map[string]float64{chat + ",gen_ai.token.type=input": 300, chat + ",gen_ai.token.type=output": 25}, points(t, reader, "gen_ai.client.token.usage"))
-	require.Len(t, points(t, reader, telemetry.MetricCost), 1)
+	require.Positive(t, res.CostUSD)
+	require.InDelta(t, res.CostUSD, points(t, reader, telemetry.MetricCost)["gen_ai.agent.name=p,gen_ai.provider.name=scripted,gen_ai.request.model=s,gen_ai.response.model=s"], 1e-9)
 }
 
 // A run that continues as new is one agent with one span, and one that nobody has started from a span has a trace of its own.
