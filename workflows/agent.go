@@ -86,9 +86,11 @@ type agent struct {
 	idle      int
 	// overCalls is set when a call was skipped for maxToolCalls: one that uses exactly all may still be done.
 	overCalls bool
-	// seen holds digests of (tool, input, result): a turn that adds none is idle. seenList has them in order.
+	// seen holds digests of (tool, input, result), the latest mostSeen of them: a turn that adds none is idle. seenList has
+	// them in order. fresh counts all that were ever added in this run.
 	seen       map[string]bool
 	seenList   []string
+	fresh      int
 	retries    map[string]int
 	escalation json.RawMessage
 	progress   json.RawMessage
@@ -233,7 +235,7 @@ func (a *agent) stopped(ctx workflow.Context) (protocol.Status, error) {
 func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) {
 	var results []model.ToolResult
 	for {
-		before := len(a.seen)
+		before := a.fresh
 		out, status, err := a.exchange(ctx, runCtx, results)
 		if status != "" || err != nil {
 			return status, err
@@ -247,7 +249,7 @@ func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) 
 		case runCtx.Err() != nil:
 			return a.last(ctx, results, errWallClock.Error())
 		}
-		if a.idle++; len(a.seen) > before {
+		if a.idle++; a.fresh > before {
 			a.idle = 0
 		}
 		if err := a.boundary(ctx, results); err != nil {

@@ -182,6 +182,9 @@ func (a *agent) collect(ctx workflow.Context, steps []*step) ([]model.ToolResult
 	return out, nil
 }
 
+// mostSeen bounds the calls that are remembered: each run hands them on to the next.
+const mostSeen = 128
+
 // note remembers progress, reports and escalation.
 func (a *agent) note(s *step) {
 	h := sha256.New()
@@ -191,8 +194,11 @@ func (a *agent) note(s *step) {
 	}
 	// Half of the digest tells a call that is new from one that is not.
 	if sum := hex.EncodeToString(h.Sum(nil)[:16]); !a.seen[sum] {
-		a.seen[sum] = true
-		a.seenList = append(a.seenList, sum)
+		a.seen[sum], a.fresh = true, a.fresh+1
+		if a.seenList = append(a.seenList, sum); len(a.seenList) > mostSeen {
+			delete(a.seen, a.seenList[0])
+			a.seenList = a.seenList[1:]
+		}
 	}
 	if !s.result.IsOK() || !s.ran() {
 		return
