@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/approval"
@@ -78,6 +79,8 @@ type Config struct {
 	ContinueAfter int
 	HookTimeout   time.Duration
 	Log           *slog.Logger
+	// Converter reads what the starter of an agent sent; nil is the SDK's default.
+	Converter converter.DataConverter
 }
 
 // Engine serves the activities of one worker process. It is safe for concurrent use.
@@ -195,10 +198,16 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	if s.Tighten != nil {
 		spec.AgentDeny, spec.AgentAsk = s.Tighten.Deny, s.Tighten.Ask
 	}
+	if p.Permissions.InheritPermissions && len(s.Parents) > 0 {
+		var err error
+		if spec.Parent, err = e.parent(p, s.Parents); err != nil {
+			return nil, err
+		}
+	}
 	for _, v := range s.Vetted {
 		spec.RunVetted = append(spec.RunVetted, v.Line)
 	}
-	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten, "vetted": spec.RunVetted})
+	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten, "vetted": spec.RunVetted, "parents": s.Parents})
 	if err != nil {
 		return nil, fault.Configf("permissions", "cannot be read: %v", err)
 	}

@@ -16,11 +16,11 @@ import (
 
 // ResolveToolset freezes what an agent may use for its life: tools, models, limits, isolation.
 func (e *Engine) ResolveToolset(ctx context.Context, req protocol.ResolveRequest) (protocol.ResolveResponse, error) {
-	resp, err := e.resolve(ctx, req.Input)
+	resp, err := e.resolve(ctx, req.Input, req.Parents)
 	return resp, wire(err)
 }
 
-func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.ResolveResponse, error) {
+func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput, above []protocol.Parent) (protocol.ResolveResponse, error) {
 	var resp protocol.ResolveResponse
 	p, ok := e.cfg.Profiles[in.AgentType]
 	if !ok {
@@ -41,8 +41,12 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	if n := size(in.Permissions); n > protocol.MaxTighten {
 		return resp, fault.Configf("permissions", "have %d bytes of JSON, at most %d fit: they travel with every call", n, protocol.MaxTighten)
 	}
+	parents, guards, err := e.inherited(p, above)
+	if err != nil {
+		return resp, err
+	}
 	// Rules that the agent brings are compiled now, so that a bad one is said at the start.
-	if _, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Isolation: string(iso.Kind)}); err != nil {
+	if _, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Parents: parents, Isolation: string(iso.Kind)}); err != nil {
 		return resp, err
 	}
 	budget, err := e.budget(in, p, names)
@@ -63,7 +67,7 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput) (protocol.
 	}
 	resp = protocol.ResolveResponse{
 		Models: names, Tools: facts(set, from), ToolsetHash: set.Hash(), Frozen: ref, PromptRef: prompt, Isolation: iso,
-		Limits: limits(in, p), BudgetUSD: budget, KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: p.Guards,
+		Limits: limits(in, p), BudgetUSD: budget, KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: guards, Parents: parents,
 		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(), ContinueAfter: e.cfg.ContinueAfter,
 	}
 	if n := size(resp); n > protocol.MaxInput {

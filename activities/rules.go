@@ -24,6 +24,11 @@ func (e *Engine) rules(call tool.Call) tool.Rules {
 				return nil, &permission.RuleError{Table: "deny", Subject: call.Name, Cause: fmt.Errorf("the agent's own rules: %w", err)}
 			}
 		}
+		if len(call.Parents) > 0 {
+			if err := json.Unmarshal(call.Parents, &s.Parents); err != nil {
+				return nil, &permission.RuleError{Table: "deny", Subject: call.Name, Cause: fmt.Errorf("the rules of the agents above: %w", err)}
+			}
+		}
 		chain, err := e.chain(s)
 		if err != nil {
 			return nil, &permission.RuleError{Table: "deny", Subject: call.Name, Cause: err}

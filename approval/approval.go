@@ -201,4 +201,13 @@ type List struct {
 	Granted []Granted `json:"granted"`
 	Closed  []Closed  `json:"closed"`
 	Ignored []Ignored `json:"ignored"`
+	// Children are the runs that this one has started and that have not ended. Their questions are theirs; an answer that
+	// is sent here is taken to the one whose it is.
+	Children []Started `json:"children,omitempty"`
+}
+
+// Started is a child of a run.
+type Started struct {
+	WorkflowID   string `json:"workflowId"`
+	WorkflowType string `json:"workflowType"`
 }

@@ -27,6 +27,9 @@ type Accepted struct {
 // Approvals is the result of the approvals query.
 type Approvals = approval.List
 
+// Started is a child of a run that has not ended.
+type Started = approval.Started
+
 // MaxPrompt is the largest prompt in bytes; larger material belongs in a file that the agent reads.
 const MaxPrompt = 1 << 20
 

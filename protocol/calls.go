@@ -56,6 +56,8 @@ type Subject struct {
 	// Profile names the agent type; empty means that only the engine's layer applies.
 	Profile string   `json:"profile,omitempty"`
 	Tighten *Tighten `json:"tighten,omitempty"`
+	// Parents are as in ResolveResponse.
+	Parents []Parent `json:"parents,omitempty"`
 	// Vetted are the lines that people have added by answering `always`.
 	Vetted    []VettedLine `json:"vetted,omitempty"`
 	Isolation string       `json:"isolation,omitempty"`
@@ -75,6 +77,8 @@ type VettedLine struct {
 // ResolveRequest asks a worker for everything that is frozen for an agent's life.
 type ResolveRequest struct {
 	Input AgentInput `json:"input"`
+	// Parents are the agents above, outermost first.
+	Parents []Parent `json:"parents,omitempty"`
 }
 
 // ResolveResponse is recorded once; restarts keep it.
@@ -102,6 +106,8 @@ type ResolveResponse struct {
 	Observers bool `json:"observers,omitempty"`
 	// ContinueAfter is the number of events after which a run continues as new; 0 leaves it to the server.
 	ContinueAfter int `json:"continueAfter,omitempty"`
+	// Parents are those of the agents above whose policy the agent has inherited, outermost first.
+	Parents []Parent `json:"parents,omitempty"`
 }
 
 // RefRequest pins a revision.

@@ -16,4 +16,7 @@ type Carry struct {
 	Board      bool             `json:"board,omitempty"`
 	Attributes bool             `json:"attributes,omitempty"`
 	Ledger     approval.Carried `json:"ledger"`
+	// Spawned counts the agents that were spawned, by the first part of their id; SpentUSD is what they cost.
+	Spawned  map[string]int `json:"spawned,omitempty"`
+	SpentUSD float64        `json:"spentUSD,omitempty"`
 }

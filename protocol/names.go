@@ -33,6 +33,9 @@ const (
 	ActivityAttributes  = "AssentAttributes"
 	// ActivityContinue is the local activity with which an agent that continued as new learns its run.
 	ActivityContinue = "AssentContinue"
+	// ActivityJoinAgent waits for an agent that somebody else has spawned; ActivityForwardAnswer takes an answer to a child.
+	ActivityJoinAgent     = "AssentJoinAgent"
+	ActivityForwardAnswer = "AssentForwardAnswer"
 
 	ActivityResolveToolset  = "ResolveToolset"
 	ActivityResolveRef      = "ResolveRef"

@@ -40,6 +40,8 @@ type Call struct {
 	Modified bool `json:"modified,omitempty"`
 	// Tighten holds the deny and ask rules of the agent's own input as JSON, for what is enforced while the tool runs.
 	Tighten json.RawMessage `json:"tighten,omitempty"`
+	// Parents are the agents above whose policy the agent has inherited, as JSON, for the same.
+	Parents json.RawMessage `json:"parents,omitempty"`
 	// Source names the Source that the tool comes from; empty for a tool that is mounted.
 	Source string `json:"source,omitempty"`
 }

@@ -114,7 +114,11 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		return p.built, nil
 	}
 	cfg := p.engine
-	cfg.Words = p.words()
+	cfg.Words, cfg.Converter = p.words(), p.converter
+	agents := ""
+	if !p.agents {
+		agents = protocol.DefaultTaskQueue
+	}
 	if p.hosts {
 		cfg.HostQueue = hostQueue(queue, p.hostID)
 	}
@@ -125,7 +129,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	first, last, err := workflows.NewInterceptors(workflows.Config{
 		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Attributes: activities.AssentAttributes, Continue: activities.AssentContinue,
 		CheckAnswer: engine.CheckAnswer, DecideTimeout: p.decideTimeout, Patience: p.patience,
-		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, Guarded: p.guards.activities,
+		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, AgentQueue: agents, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
 	})
 	if err != nil {
@@ -346,6 +350,8 @@ func registerSlow(r registry) {
 	register(r, protocol.ActivityDecideSlow, activities.AssentDecideSlow)
 	register(r, protocol.ActivityAdmitSlow, activities.AssentAdmitSlow)
 	register(r, protocol.ActivityAskApprover, activities.AssentAskApprover)
+	register(r, protocol.ActivityJoinAgent, activities.AssentJoinAgent)
+	register(r, protocol.ActivityForwardAnswer, activities.AssentForwardAnswer)
 }
 
 // registerShared registers what any worker of the queue can do.

@@ -67,6 +67,8 @@ type agent struct {
 	facts    map[string]protocol.ToolFacts
 	// tighten is in.Permissions as tools' workers get it.
 	tighten json.RawMessage
+	// above are frozen.Parents in the same way.
+	above json.RawMessage
 
 	// transcript is the last node of the conversation, earlier that of the life before a restart.
 	transcript    *blob.Ref
@@ -134,7 +136,7 @@ func control(ctx workflow.Context, summary string) workflow.Context {
 
 func (a *agent) resolve(ctx workflow.Context) error {
 	err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "freeze tools · "+label(a.in.AgentType)), protocol.ActivityResolveToolset,
-		protocol.ResolveRequest{Input: a.in}), &a.frozen)
+		protocol.ResolveRequest{Input: a.in, Parents: a.gate.parents()}), &a.frozen)
 	if err != nil {
 		return err
 	}
@@ -146,8 +148,14 @@ func (a *agent) index() (err error) {
 	for _, f := range a.frozen.Tools {
 		a.facts[f.Name] = f
 	}
+	a.gate.identity = &protocol.Parent{Profile: a.in.AgentType, Tighten: a.in.Permissions}
 	if a.in.Permissions != nil {
 		if a.tighten, err = json.Marshal(a.in.Permissions); err != nil {
+			return configError(err)
+		}
+	}
+	if len(a.frozen.Parents) > 0 {
+		if a.above, err = json.Marshal(a.frozen.Parents); err != nil {
 			return configError(err)
 		}
 	}
@@ -380,7 +388,7 @@ type environment struct {
 
 // subject says on whose behalf calls are judged.
 func (a *agent) subject() protocol.Subject {
-	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
+	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Parents: a.frozen.Parents, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
 		Vetted: a.gate.vetted, RequestedBy: a.in.RequestedBy,
 		Agent: tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}}
 }

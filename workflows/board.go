@@ -24,8 +24,10 @@ var (
 type board struct {
 	attributes attributes
 	// named says that agent and root were written.
-	named  bool
-	status protocol.RunStatus
+	named bool
+	// lineage is that of the run.
+	lineage *protocol.Lineage
+	status  protocol.RunStatus
 	// shown are the keys of the questions that are shown, memo those of them that are in the memo.
 	shown, memo []string
 	// active counts branches of the run that do not wait for an answer.
@@ -138,11 +140,7 @@ func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.R
 	first := b.status == ""
 	if b.attributes.has {
 		updates := []temporal.SearchAttributeUpdate{attrStatus.ValueSet(string(status))}
-		if !b.named && b.agent != "" {
-			b.named = true
-			updates = append(updates, attrAgent.ValueSet(b.agent),
-				attrRoot.ValueSet(workflow.GetInfo(ctx).WorkflowExecution.ID))
-		}
+		updates = append(updates, b.names(ctx)...)
 		if !first || len(s.tools) > 0 {
 			updates = append(updates, attrPending.ValueSet(s.tools))
 		}
@@ -152,6 +150,26 @@ func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.R
 	}
 	b.remember(ctx, l, status, s)
 	b.status, b.shown = status, s.keys
+}
+
+// names are written once: the agent's type, and the first of its tree.
+func (b *board) names(ctx workflow.Context) []temporal.SearchAttributeUpdate {
+	if b.named {
+		return nil
+	}
+	b.named = true
+	var updates []temporal.SearchAttributeUpdate
+	root := workflow.GetInfo(ctx).WorkflowExecution.ID
+	if b.agent != "" {
+		updates = append(updates, attrAgent.ValueSet(b.agent))
+	}
+	if b.lineage != nil {
+		root = b.lineage.Root
+	}
+	if b.agent != "" || b.lineage != nil {
+		updates = append(updates, attrRoot.ValueSet(root))
+	}
+	return updates
 }
 
 // remember writes the memo if it would change. While very many questions are open it stays as it is when the run goes on

@@ -16,7 +16,8 @@ func (g *gate) carry(ctx workflow.Context, next *workflow.ContinueAsNewError) {
 	if g.passed {
 		c.Passed = workflow.GetInfo(ctx).WorkflowType.Name
 	}
-	if c.Calls == 0 {
+	g.carryFamily(&c)
+	if c.Calls == 0 && c.SpentUSD == 0 && len(c.Spawned) == 0 {
 		// A propagator of the team's may have copied what an earlier run carried.
 		delete(next.Header.GetFields(), protocol.HeaderCarry)
 		return
@@ -51,6 +52,7 @@ func (g *gate) restore(ctx workflow.Context) {
 	}
 	g.nextCall = max(c.Calls, 0)
 	g.ledger.Restore(c.Ledger)
+	g.restoreFamily(c)
 	// A run that a schedule begins anew, or the server after one that failed, asks anew: its header is the one of the
 	// run before, and may be its client's.
 	g.passed = info.CronSchedule == "" && info.Attempt <= 1 && c.Passed == info.WorkflowType.Name

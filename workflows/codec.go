@@ -126,7 +126,7 @@ func (g *gate) arrive(ctx workflow.Context, args *commonpb.Payloads) {
 
 // sealed reports whether an answer must be decoded, and there is somebody whom it could be for.
 func (g *gate) sealed(args *commonpb.Payloads) bool {
-	return len(args.GetPayloads()) > 0 && len(g.ledger.Asked())+len(g.ledger.Standing()) > 0 &&
+	return len(args.GetPayloads()) > 0 && len(g.ledger.Asked())+len(g.ledger.Standing())+len(g.children()) > 0 &&
 		!slices.Contains(readable, string(args.GetPayloads()[0].GetMetadata()[converter.MetadataEncoding]))
 }
 

@@ -95,7 +95,7 @@ func (s *step) key() string {
 
 // quiet reports whether nothing is under way of which the next run would not know.
 func (g *gate) quiet() bool {
-	return len(g.inbox) == 0 && g.notes == 0 && len(g.standing) == 0 && !g.board.attributes.asking
+	return len(g.inbox) == 0 && g.notes == 0 && len(g.standing) == 0 && !g.board.attributes.asking && (g.kin == nil || g.kin.forwarding == 0)
 }
 
 // next ends this run for the next one, unless there is too much to hand over.

@@ -218,6 +218,9 @@ func (g *gate) child(ctx workflow.Context, p *permit, args []any) outcome {
 	if f.IsReady() {
 		return p.unsent(ctx, f)
 	}
+	me := protocol.Started{WorkflowID: o.WorkflowID, WorkflowType: r.Type}
+	g.family().has(me)
+	defer g.family().lost(me)
 	return p.outcome(ctx, f)
 }
 
@@ -227,6 +230,9 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, workflowType strin
 		if err := p.leave(ctx, o.gate.cfg.Keys, workflowType, args); err != nil {
 			return o.Next.ExecuteChildWorkflow(refusing{ctx, err}, workflowType, args...)
 		}
+	}
+	if err := o.gate.begets(ctx, workflowType); err != nil {
+		return o.Next.ExecuteChildWorkflow(refusing{ctx, err}, workflowType, args...)
 	}
 	return o.Next.ExecuteChildWorkflow(ctx, workflowType, args...)
 }

@@ -44,6 +44,8 @@ type Config struct {
 	GuardedOperations map[string]protocol.ToolFacts
 	// Patience is how long a call waits for a worker that serves its frozen contract; zero means 10 minutes.
 	Patience time.Duration
+	// AgentQueue is where agents are spawned that name no queue; empty is the workflow's own, whose worker runs agents.
+	AgentQueue string
 }
 
 const (
@@ -103,6 +105,11 @@ type gate struct {
 	nextCall int
 	// passed says that this workflow type went through the gate in a run before this one.
 	passed bool
+	// lineage says where in a tree of agents the run stands, nil at its root; kin are its children. identity is set in an
+	// agent: what its descendants may inherit.
+	lineage  *protocol.Lineage
+	kin      *family
+	identity *protocol.Parent
 	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
 	anew bool
 }
@@ -176,6 +183,9 @@ func (g *gate) signal(ctx workflow.Context, args *commonpb.Payloads) {
 		why, key, by := err.Error(), "", ""
 		if bad := new(approval.DecodeError); errors.As(err, &bad) {
 			key, by = short(bad.Key, mostSummary), short(bad.By, mostBy)
+			if g.forwarded(ctx, data, bad) {
+				return
+			}
 			if how := g.ledger.Ended(bad.Key); how != "" {
 				why += ", it was " + string(how) + " before"
 			}
@@ -259,7 +269,9 @@ func quoted(key string) string { return fmt.Sprintf("%q", short(key, mostSummary
 // register installs the query and the update. Both return at once.
 func (g *gate) register(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandlerWithOptions(ctx, g.names.query, func() (approval.List, error) {
-		return fitList(g.ledger.List()), nil
+		l := fitList(g.ledger.List())
+		l.Children = g.children()
+		return l, nil
 	}, workflow.QueryHandlerOptions{Description: "Open, answered and ignored questions"}); err != nil {
 		return err
 	}
@@ -270,6 +282,9 @@ func (g *gate) register(ctx workflow.Context) error {
 				return protocol.Accepted{}, err
 			}
 			g.heard++
+			if g.elsewhere(r.Key) {
+				return g.forward(ctx, r, viaUpdate)
+			}
 			dispatched := g.take(ctx, r, viaUpdate)
 			g.board.details(ctx, g.ledger)
 			return accepted(r, dispatched), nil
@@ -289,6 +304,9 @@ func (g *gate) checkUpdate(ctx workflow.Context, r approval.Resolution) error {
 	switch {
 	case g.leaving:
 		return notPending("the run goes on in another one: send the answer again")
+	case g.elsewhere(r.Key):
+		// Only a child knows.
+		return nil
 	case !open && r.Decision == approval.Revoke:
 		return g.checkRevoke(r.Key)
 	case !open:

@@ -87,6 +87,8 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if g.own && len(in.Args) == 1 {
 		in.Args = append(in.Args, (*protocol.AgentState)(nil))
 	}
+	g.lineage = inherited(ctx)
+	g.board.lineage = g.lineage
 	g.restore(ctx)
 	var res any
 	var err error
@@ -96,6 +98,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if err == nil {
 		res, err = i.Next.ExecuteWorkflow(ctx, in)
 	}
+	err = g.ending(ctx, err)
 	g.leave(ctx, err)
 	return res, err
 }

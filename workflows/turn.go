@@ -156,7 +156,7 @@ func (a *agent) callOf(s *step) tool.Call {
 		// Unique among all runs of all workflows, and the same after a reset.
 		IdempotencyKey: a.id + "/" + s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
-		Tighten: a.tighten, Source: p.facts.Source,
+		Tighten: a.tighten, Parents: a.above, Source: p.facts.Source,
 	}
 }
 

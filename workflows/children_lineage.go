@@ -1,0 +1,161 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/protocol"
+)
+
+// inherited reads where the run stands in a tree of agents; nil is at its root. Any starter can send the header, so it
+// counts only in a child, of the very parent that it names, and lowers bounds only.
+func inherited(ctx workflow.Context) *protocol.Lineage {
+	parent := workflow.GetInfo(ctx).ParentWorkflowExecution
+	payload := interceptor.WorkflowHeader(ctx)[protocol.HeaderLineage]
+	if parent == nil || payload == nil {
+		return nil
+	}
+	var l protocol.Lineage
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &l); err != nil || l.Parent != parent.ID || l.Root == "" {
+		workflow.GetLogger(ctx).Warn("assent: a lineage was sent that is not this run's, and does not count", "parent", parent.ID, "error", err)
+		return nil
+	}
+	l.Depth = max(l.Depth, 0)
+	l.Bounds = l.Bounds.Over(protocol.DefaultBounds()).Within(protocol.Bounds{Depth: protocol.MostDepth, Concurrent: protocol.MostConcurrent, Total: protocol.MostTotal})
+	if b := l.BudgetUSD; b != nil && !(*b > 0 && !math.IsInf(*b, 1)) {
+		l.BudgetUSD = new(float64)
+	}
+	return &l
+}
+
+// root is the workflow id of the first of the tree.
+func (g *gate) root(ctx workflow.Context) string {
+	if g.lineage != nil {
+		return g.lineage.Root
+	}
+	return workflow.GetInfo(ctx).WorkflowExecution.ID
+}
+
+// depth counts the agents from the root to here.
+func (g *gate) depth() int {
+	switch {
+	case g.lineage != nil:
+		return g.lineage.Depth
+	case g.own:
+		return 1
+	}
+	return 0
+}
+
+// parents are those above a child of this run, whose policy the child may inherit.
+func (g *gate) parents() []protocol.Parent {
+	var list []protocol.Parent
+	if g.lineage != nil {
+		list = slices.Clone(g.lineage.Parents)
+	}
+	if g.identity != nil {
+		list = append(list, *g.identity)
+	}
+	return list
+}
+
+// descent is the lineage of what this run starts.
+func (g *gate) descent(ctx workflow.Context, deeper int) protocol.Lineage {
+	l := protocol.Lineage{Root: g.root(ctx), Parent: workflow.GetInfo(ctx).WorkflowExecution.ID, Depth: g.depth() + deeper,
+		Bounds: g.bounds(ctx), Parents: g.parents()}
+	return l
+}
+
+type lineageKey struct{}
+
+// begets gives a child workflow its lineage. An agent that was started past Spawn is one of the tree too, and cannot be
+// where a budget holds: nobody would count what it spends.
+func (g *gate) begets(ctx workflow.Context, workflowType string) error {
+	spawned, _ := ctx.Value(lineageKey{}).(*protocol.Lineage)
+	switch {
+	case !g.open:
+		return nil
+	case spawned != nil:
+		return g.write(ctx, *spawned)
+	case workflowType == protocol.WorkflowAgent:
+		l := g.descent(ctx, 1)
+		if poolOf(ctx).bounded() {
+			return configError(fault.Configf("spawn", "a budget holds here; start the agent with workflows.Spawn, which takes its part of it"))
+		}
+		if l.Depth > l.Bounds.Depth {
+			return configError(fault.Configf("spawn", "%d agents stand under one another already, which is the bound", l.Bounds.Depth))
+		}
+		return g.write(ctx, l)
+	case g.own || g.lineage != nil || poolOf(ctx).bounded():
+		l := g.descent(ctx, 0)
+		if poolOf(ctx).bounded() {
+			// It could spend the whole a second time.
+			l.BudgetUSD = new(float64)
+		}
+		return g.write(ctx, l)
+	}
+	return nil
+}
+
+// write puts a lineage into the header of what ctx starts.
+func (g *gate) write(ctx workflow.Context, l protocol.Lineage) error {
+	payload, err := converter.GetDefaultDataConverter().ToPayload(l)
+	if err != nil {
+		return fmt.Errorf("encode lineage: %w", err)
+	}
+	header := interceptor.WorkflowHeader(ctx)
+	if header == nil {
+		return errors.New("encode lineage: the child has no header")
+	}
+	header[protocol.HeaderLineage] = payload
+	return nil
+}
+
+// handOn gives the next run of a workflow the place in the tree that this one had.
+func (g *gate) handOn(ctx workflow.Context, next *workflow.ContinueAsNewError) {
+	payload := interceptor.WorkflowHeader(ctx)[protocol.HeaderLineage]
+	if g.lineage == nil || payload == nil {
+		return
+	}
+	if next.Header == nil {
+		next.Header = &commonpb.Header{}
+	}
+	if next.Header.Fields == nil {
+		next.Header.Fields = map[string]*commonpb.Payload{}
+	}
+	next.Header.Fields[protocol.HeaderLineage] = payload
+}
+
+// ending looks at how a run ends. One that continues as new keeps its place in the tree, and may not leave agents behind.
+func (g *gate) ending(ctx workflow.Context, err error) error {
+	var next *workflow.ContinueAsNewError
+	if !errors.As(err, &next) {
+		return err
+	}
+	if why := g.orphans(); why != "" {
+		return temporal.NewNonRetryableApplicationError(why, protocol.ErrorConfig, nil)
+	}
+	g.handOn(ctx, next)
+	return err
+}
+
+type boundsKey struct{}
+
+// bounds are those that hold for what ctx starts.
+func (g *gate) bounds(ctx workflow.Context) protocol.Bounds {
+	b, _ := ctx.Value(boundsKey{}).(protocol.Bounds)
+	b = b.Over(protocol.DefaultBounds())
+	if g.lineage != nil {
+		b = b.Within(g.lineage.Bounds)
+	}
+	return b
+}
