@@ -17,6 +17,8 @@ type family struct {
 	// spawned counts those of one content, by the stem of their ids; total counts all.
 	spawned map[string]int
 	total   int
+	// home is the run's own id, with which those of its children begin.
+	home string
 	// waiting counts those that have not ended, started or not; active those that have their turn.
 	waiting, active int
 	// started are those that run, in the order in which they started.
@@ -42,6 +44,18 @@ func (g *gate) family() *family {
 func (f *family) ordinal(stem string) int {
 	f.spawned[stem]++
 	return f.spawned[stem]
+}
+
+// named returns the run's own id. It is recorded, because a replay need not know it: one of a history that was exported
+// does not.
+func (f *family) named(ctx workflow.Context) (string, error) {
+	if f.home == "" {
+		id := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return short(workflow.GetInfo(ctx).WorkflowExecution.ID, mostParentID) })
+		if err := id.Get(&f.home); err != nil {
+			return "", err
+		}
+	}
+	return f.home, nil
 }
 
 // count counts an agent in, or says which bound is reached.

@@ -164,8 +164,8 @@ func (s *spawning) prepare(ctx workflow.Context) error {
 	if s.hash, err = s.in.ContentHash(s.lineage.Parents); err != nil {
 		return err
 	}
-	s.child.id = s.id(ctx)
-	return nil
+	s.child.id, err = s.id(ctx)
+	return err
 }
 
 func (s *spawning) valid(ctx workflow.Context) error {
@@ -218,19 +218,22 @@ var unsluggish = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
 // id is the workflow id that the content of an agent gives it: of the namespace if it is to be used again, else of the run,
 // with the number of the agents of this content.
-func (s *spawning) id(ctx workflow.Context) string {
+func (s *spawning) id(ctx workflow.Context) (string, error) {
 	slug := unsluggish.ReplaceAllString(s.in.AgentType[:min(len(s.in.AgentType), mostSlug)], "_")
 	if s.reuse {
-		return "reuse/" + slug + "-" + s.hash[:32]
+		return reused + slug + "-" + s.hash[:32], nil
 	}
-	parent := workflow.GetInfo(ctx).WorkflowExecution.ID
-	if len(parent) > mostParentID {
-		parent = short(parent, mostParentID)
+	home, err := s.family.named(ctx)
+	if err != nil {
+		return "", err
 	}
 	stem := slug + "-" + s.hash[:8]
 	n := s.family.ordinal(stem)
 	if n > 1 {
 		stem += fmt.Sprintf(".%d", n)
 	}
-	return parent + "/" + stem
+	return home + "/" + stem, nil
 }
+
+// reused begins the ids of agents that may be used again.
+const reused = "reuse/"

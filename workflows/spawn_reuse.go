@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -29,7 +30,11 @@ func (s *spawning) shared(ctx workflow.Context) (protocol.AgentResult, error) {
 		case got.Result != nil:
 			return *got.Result, nil
 		case got.Foreign:
-			s.child.id = s.lineage.Parent + "/" + s.child.id[len("reuse/"):]
+			home, err := s.family.named(ctx)
+			if err != nil {
+				return protocol.AgentResult{}, configError(err)
+			}
+			s.child.id = home + "/" + strings.TrimPrefix(s.child.id, reused)
 			return s.renamed(ctx)
 		}
 		workflow.GetLogger(ctx).Info("assent: an agent is not used again and runs anew", "id", s.child.id, "reason", got.Why)

@@ -18,6 +18,7 @@ import (
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worker"
+	"github.com/assent-dev/assent/workflows"
 )
 
 // Release is a team's own workflow: two activities, of which the second may be guarded.
@@ -61,11 +62,32 @@ func Twice(ctx workflow.Context, arg string) (string, error) {
 	return arg, nil
 }
 
+// Plan spawns an agent for each input and returns what they returned.
+func Plan(ctx workflow.Context, inputs []protocol.AgentInput) ([]protocol.AgentResult, error) {
+	children := make([]*workflows.Child, len(inputs))
+	for i, in := range inputs {
+		children[i] = workflows.Spawn(ctx, in)
+	}
+	results := make([]protocol.AgentResult, len(inputs))
+	for i, c := range children {
+		var err error
+		if results[i], err = c.Get(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// Again spawns an agent that is not paid twice.
+func Again(ctx workflow.Context, in protocol.AgentInput) (protocol.AgentResult, error) {
+	return workflows.Spawn(ctx, in, workflows.Reuse()).Get(ctx)
+}
+
 // Register registers the team's workflows.
 func Register(r interface {
 	RegisterWorkflowWithOptions(any, workflow.RegisterOptions)
 }) {
-	for name, fn := range map[string]any{"Release": Release, "Rounds": Rounds, "LocalRelease": LocalRelease, "Twice": Twice} {
+	for name, fn := range map[string]any{"Release": Release, "Rounds": Rounds, "LocalRelease": LocalRelease, "Twice": Twice, "Plan": Plan, "Again": Again} {
 		r.RegisterWorkflowWithOptions(fn, workflow.RegisterOptions{Name: name})
 	}
 }
