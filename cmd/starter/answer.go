@@ -109,7 +109,7 @@ func (a *app) answerCommand(choice approval.Choice, f *answerFlags) *cobra.Comma
 // whoFlags are those of every answer.
 func (a *app) whoFlags(cmd *cobra.Command, f *answerFlags) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.workflow, "workflow", "w", "", "ID of the agent, when the key alone means several")
+	flags.StringVarP(&f.workflow, "workflow", "w", "", "ID of the agent, or of one above it, when the key alone means several")
 	flags.StringVar(&f.reason, "reason", "", "why; the agent reads it")
 	flags.StringVar(&f.by, "by", "", "who answers (default $USER; self-asserted, or the name of the key with --sign)")
 	flags.StringVar(&f.sign, "sign", "", "sign with the ed25519 private key in this PEM file")
@@ -256,7 +256,11 @@ func (a *app) locate(ctx context.Context, fd *finder, key string, choice approva
 		if err != nil {
 			return asking{}, err
 		}
-		runs = []asking{run}
+		if runs = []asking{run}; !run.named(key, choice) {
+			if runs, err = fd.tree(ctx, id); err != nil {
+				return asking{}, err
+			}
+		}
 	} else {
 		var err error
 		if runs, _, err = fd.all(ctx); err != nil {

@@ -14,6 +14,7 @@ import (
 )
 
 func (a *app) approvalsCommand() *cobra.Command {
+	var root string
 	cmd := &cobra.Command{
 		Use:   "approvals",
 		Short: "List every question of the namespace that waits for an answer",
@@ -23,11 +24,12 @@ deadline. Below them stand the allowed calls that have not ended, which starter 
 With -o json each line is one question, with the state pending, or one such call, with the state allowed.
 
 Each run is asked by a query. Where no worker answers, its history is read instead.`,
-		Example: "  starter approvals\n  starter approvals -o json",
+		Example: "  starter approvals\n  starter approvals --root plan-7\n  starter approvals -o json",
 		GroupID: groupApprovals,
 		Args:    workerproc.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.approvals(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.approvals(cmd.Context(), root) },
 	}
+	cmd.Flags().StringVar(&root, "root", "", "only of this workflow and of what was spawned below it")
 	a.serverFlags(cmd)
 	return cmd
 }
@@ -59,13 +61,19 @@ type listedGrant struct {
 	approval.Granted
 }
 
-func (a *app) approvals(ctx context.Context) error {
+func (a *app) approvals(ctx context.Context, root string) error {
 	s, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	found, left, err := newFinder(s).all(ctx)
+	fd := newFinder(s)
+	found, left, err := []asking(nil), 0, error(nil)
+	if root != "" {
+		found, err = fd.asked(ctx, root)
+	} else {
+		found, left, err = fd.all(ctx)
+	}
 	if err != nil {
 		return err
 	}

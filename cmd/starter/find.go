@@ -37,6 +37,8 @@ type asking struct {
 	pending                        []approval.Approval
 	granted                        []approval.Granted
 	closed                         []approval.Closed
+	// children are the runs that this one has started and that have not ended, as far as its worker says.
+	children []approval.Started
 	// more counts open questions that did not fit into the list.
 	more int
 	// source says who told of the questions.
@@ -178,7 +180,7 @@ func (f *finder) one(ctx context.Context, w *workflowpb.WorkflowExecutionInfo) a
 		var list approval.List
 		if list, a.err = f.query(ctx, a); a.err == nil {
 			a.pending, a.granted, a.closed, a.source = list.Pending, list.Granted, list.Closed, fromQuery
-			a.more = list.More
+			a.more, a.children = list.More, list.Children
 			return a
 		}
 	}

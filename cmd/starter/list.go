@@ -20,6 +20,7 @@ import (
 // listFlags are the flags of list.
 type listFlags struct {
 	running bool
+	root    string
 	limit   int
 }
 
@@ -40,6 +41,7 @@ func (a *app) listCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.running, "running", false, "only agents that have not ended")
+	cmd.Flags().StringVar(&f.root, "root", "", "only of the tree that begins with this agent or workflow (search attribute AssentRoot)")
 	cmd.Flags().IntVar(&f.limit, "limit", 50, "at most so many")
 	a.serverFlags(cmd)
 	return cmd
@@ -68,6 +70,9 @@ func (a *app) list(ctx context.Context, f listFlags) error {
 	query := fmt.Sprintf("WorkflowType='%s'", protocol.WorkflowAgent)
 	if f.running {
 		query += " AND ExecutionStatus='Running'"
+	}
+	if f.root != "" {
+		query += " AND " + below(f.root)
 	}
 	var rows []row
 	left, err := newFinder(s).list(ctx, query, f.limit, func(w *workflowpb.WorkflowExecutionInfo) { rows = append(rows, rowOf(w)) })
