@@ -10,22 +10,22 @@ import (
 	"github.com/assent-dev/assent/protocol"
 )
 
-func usd(x float64) *float64 { return &x }
+func dollars(x float64) *float64 { return &x }
 
 func TestPoolGivesPartsAndTakesThemBack(t *testing.T) {
 	p := &pool{outer: unbounded(), cap: 1}
-	a, ok := p.take(usd(0.4))
+	a, ok := p.take(dollars(0.4))
 	require.True(t, ok)
 	require.Equal(t, 0.4, *a)
 	b, ok := p.take(nil)
 	require.True(t, ok)
 	require.InDelta(t, 0.6, *b, 1e-12, "without a budget of its own an agent gets all that is left")
-	_, ok = p.take(usd(0.1))
+	_, ok = p.take(dollars(0.1))
 	require.False(t, ok)
 	require.True(t, p.hopeful())
 	p.settle(b, 0.1)
 	require.InDelta(t, 0.5, p.left(), 1e-12)
-	c, ok := p.take(usd(2))
+	c, ok := p.take(dollars(2))
 	require.True(t, ok)
 	require.InDelta(t, 0.5, *c, 1e-12, "what is left is the most")
 	p.settle(a, 0.5)
@@ -41,7 +41,7 @@ func TestPoolWithoutACap(t *testing.T) {
 	part, ok := p.take(nil)
 	require.True(t, ok)
 	require.Nil(t, part)
-	part, ok = p.take(usd(3))
+	part, ok = p.take(dollars(3))
 	require.True(t, ok)
 	require.Equal(t, 3.0, *part)
 	p.settle(part, 2)
@@ -91,7 +91,7 @@ func FuzzPool(f *testing.F) {
 			}
 			var want *float64
 			if rnd.IntN(3) > 0 {
-				want = usd(limit * rnd.Float64())
+				want = dollars(limit * rnd.Float64())
 			}
 			if part, ok := p.take(want); ok {
 				require.Greater(t, *part, 0.0)
@@ -108,7 +108,7 @@ func FuzzPool(f *testing.F) {
 }
 
 func TestWhatAnAgentCost(t *testing.T) {
-	part := usd(2)
+	part := dollars(2)
 	require.Equal(t, 0.5, spentBy(protocol.AgentResult{CostUSD: 0.5}, nil, part))
 	require.Zero(t, spentBy(protocol.AgentResult{CostUSD: -1}, nil, part))
 	require.Zero(t, spentBy(protocol.AgentResult{}, errTaken, part))

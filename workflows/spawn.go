@@ -177,12 +177,7 @@ func (s *spawning) valid(ctx workflow.Context) error {
 		return err
 	}
 	s.bounds = s.gate.bounds(ctx)
-	if b := s.in.BudgetUSD; b != nil && (!(*b > 0) || math.IsInf(*b, 1)) {
-		return fault.Configf("budgetUSD", "%v is no amount of US dollars above zero", *b)
-	}
-	in := s.in
-	in.BudgetUSD = nil
-	if err := in.Validate(); err != nil {
+	if err := s.in.Validate(); err != nil {
 		return err
 	}
 	if s.parent != nil {

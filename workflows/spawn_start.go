@@ -85,7 +85,8 @@ func (s *spawning) paid(ctx workflow.Context, policy enumspb.WorkflowIdReusePoli
 func spentBy(res protocol.AgentResult, err error, part *float64) float64 {
 	switch {
 	case err == nil:
-		return max(0, res.CostUSD)
+		// What was lost on its way may have cost that.
+		return max(0, res.CostUSD+res.LostUSD)
 	case errors.Is(err, errTaken), isConfig(err), part == nil:
 		return 0
 	}
