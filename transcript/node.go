@@ -80,7 +80,7 @@ func Load(ctx context.Context, store blob.Store, ref blob.Ref) (Node, error) {
 	if err != nil {
 		return Node{}, err
 	}
-	if got := blob.RefOf(raw); got != ref {
+	if got := blob.RefOf(raw); !got.Same(ref) {
 		return Node{}, &blob.CorruptError{Store: store.ID(), Ref: ref, Got: got}
 	}
 	return parse(ref, raw)

@@ -22,7 +22,7 @@ func Verify(ctx context.Context, store blob.Store, ref *blob.Ref) ([]Entry, erro
 			at, ok := before[c.Through]
 			s := *e.Node.Messages[0].Summary
 			switch number++; {
-			case !ok || entries[at].Node.Compaction != nil || c.First != entries[0].Ref:
+			case !ok || entries[at].Node.Compaction != nil || !c.First.Same(entries[0].Ref):
 				return nil, broken(e.Ref, "it summarises what is not before it")
 			case s.Number != number:
 				return nil, broken(e.Ref, "it is summary %d and says %d", number, s.Number)

@@ -17,6 +17,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/verify"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/storage"
 )
 
 // unproved are tests whose histories are not clean, with the reason: what verify finds in them, it has to find.
@@ -51,7 +52,7 @@ func (w *world) prove(c client.Client) {
 			continue
 		}
 		// With all runs that it was continued or reset from, and those that these were continued as.
-		chain, err := verify.Fetch(ctx, c, run[0], run[1])
+		chain, err := verify.Fetch(ctx, storage.Reading(c, w.drivers...), run[0], run[1])
 		if gone := new(serviceerror.NotFound); errors.As(err, &gone) {
 			continue
 		}

@@ -58,6 +58,8 @@ type world struct {
 	id      string
 	// converter reads the world's histories; nil is the SDK's default.
 	converter converter.DataConverter
+	// drivers have the payloads of the world's histories that were offloaded.
+	drivers []converter.StorageDriver
 }
 
 // setup says what the worker of a world knows. It is plain data, so that a worker can be a process of its own.

@@ -214,7 +214,10 @@ func (j *judged) bearer() bool {
 		j.fail(NoGrant, "the %s %q was scheduled without a grant", j.way, j.typ)
 		return false
 	case j.grant == nil:
-		j.fail(Unreadable, "its grant cannot be read")
+		j.fail(Unreadable, "its grant cannot be read%s", j.elsewhere)
+		return false
+	case j.own() && j.use.call == nil && j.elsewhere != "":
+		j.fail(Unreadable, "its argument cannot be read%s", j.elsewhere)
 		return false
 	case j.own() && j.use.call == nil:
 		j.fail(Unreadable, "its argument cannot be read: it is no tool call")

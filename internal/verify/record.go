@@ -381,11 +381,16 @@ func (r *record) value(p *commonpb.Payload) *commonpb.Payload {
 
 // unread notes a record that cannot be decoded, and where it is if it was offloaded.
 func (r *record) unread(e *historypb.HistoryEvent, what string) {
-	why := what + " cannot be read"
-	if driver, ok := storage.Offloaded(e); ok {
-		why += fmt.Sprintf(": it lies in the external storage %q", driver)
+	r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: what + " cannot be read" + elsewhere(e)})
+}
+
+// elsewhere says where the payloads of an event are that was offloaded; of others it says nothing.
+func elsewhere(e *historypb.HistoryEvent) string {
+	driver, ok := storage.Offloaded(e)
+	if !ok {
+		return ""
 	}
-	r.sealed = append(r.sealed, Finding{Kind: Unreadable, EventID: e.GetEventId(), Why: why})
+	return fmt.Sprintf(": it lies in the external storage %q", driver)
 }
 
 func (r *record) text(p *commonpb.Payload) string {

@@ -40,6 +40,8 @@ type use struct {
 	header bool
 	grant  *protocol.Grant
 	args   *commonpb.Payloads
+	// elsewhere says where payloads of the event are if they were offloaded.
+	elsewhere string
 	// call is the argument of an activity tool.<name>, nil if it cannot be read.
 	call *tool.Call
 	// retried says that a local activity will be tried again, by the same permission.
@@ -136,7 +138,7 @@ func (r *record) dispatch(e *historypb.HistoryEvent) bool {
 
 // use notes that something left the workflow. Whether it is a tool is known when all is read.
 func (r *record) use(e *historypb.HistoryEvent, w way, id, typ string) *use {
-	u := &use{way: w, event: e.GetEventId(), at: e.GetEventTime().AsTime(), id: id, typ: typ}
+	u := &use{way: w, event: e.GetEventId(), at: e.GetEventTime().AsTime(), id: id, typ: typ, elsewhere: elsewhere(e)}
 	r.uses = append(r.uses, u)
 	return u
 }
