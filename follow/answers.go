@@ -193,7 +193,7 @@ func (r *Reader) admitted(key string, result *commonpb.Payloads, failed string) 
 		// It was given to another run of the same history: the question opens again under a new key.
 		r.close(c)
 		again := w.Question
-		again.Seal.RunID = resp.RunID
+		again.Seal.RunID, again.Run = resp.RunID, ""
 		again.Votes, again.Reminded, again.Escalated, again.EscalatedTo = nil, 0, nil, nil
 		r.ask(again, &w.policy)
 	case approval.Denied, approval.Revoked, approval.Expired:

@@ -117,7 +117,10 @@ func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string)
 	case s.kind == protocol.ActivityAskApprover:
 		r.consulted(s.key, result, failed)
 	case s.kind == protocol.ActivityResolveToolset && failed == "":
-		r.ready(result)
+		var resp protocol.ResolveResponse
+		if r.decode(result, &resp) {
+			r.frozen(resp)
+		}
 	}
 }
 
@@ -162,20 +165,6 @@ func (r *Reader) generated(s *scheduled, result *commonpb.Payloads, failed strin
 	}
 	r.turn = t
 	r.tell(Event{Kind: Turn, Turn: &t})
-}
-
-func (r *Reader) ready(result *commonpb.Payloads) {
-	var resp protocol.ResolveResponse
-	if !r.decode(result, &resp) {
-		return
-	}
-	ready := &Ready{Models: resp.Models, Tools: []string{}, ToolsetHash: resp.ToolsetHash, Limits: resp.Limits,
-		Isolation: resp.Isolation, Store: resp.Store}
-	for _, f := range resp.Tools {
-		ready.Tools = append(ready.Tools, f.Name)
-		r.contracts[f.Name] = f.ContractHash
-	}
-	r.tell(Event{Kind: AgentReady, Ready: ready})
 }
 
 func (r *Reader) tree(phase string, result *commonpb.Payloads, failed string) {

@@ -85,8 +85,10 @@ type Started struct {
 	// Parent is the run that started this one as its child, if one did.
 	Parent *Run `json:"parent,omitempty"`
 	// ContinuedFrom is the run that continued as this one.
-	ContinuedFrom string              `json:"continuedFrom,omitempty"`
-	Isolation     *worktree.Isolation `json:"isolation,omitempty"`
+	ContinuedFrom string `json:"continuedFrom,omitempty"`
+	// RunsBefore counts the runs of the agent before this one.
+	RunsBefore int                 `json:"runsBefore,omitempty"`
+	Isolation  *worktree.Isolation `json:"isolation,omitempty"`
 }
 
 // Run names one run of a workflow.
@@ -158,6 +160,8 @@ type Question struct {
 	// Seal is what a signed answer speaks of. Its ContractHash is empty where history does not tell it, in workflows that
 	// are not agents; such a question cannot be signed from history.
 	Seal approval.Seal `json:"seal"`
+	// Run is as in approval.Approval.
+	Run string `json:"run,omitempty"`
 
 	// What has happened to the question since it was put; an event says how it was then.
 	Votes       []approval.Vote `json:"votes,omitempty"`
@@ -175,7 +179,7 @@ func (q Question) Approval() approval.Approval {
 	d := q.Decision
 	return approval.Approval{Key: q.Key, Tool: q.Tool, Input: input, Why: because(d), DecidedBy: d.DecidedBy, Rule: d.Rule, Segments: d.Segments,
 		AskedAt: q.AskedAt, Deadline: q.Deadline, Approvers: q.Approvers, RequestedBy: q.RequestedBy, Votes: q.Votes, Reminded: q.Reminded,
-		Escalated: q.Escalated, EscalatedTo: q.EscalatedTo, Agent: q.Agent, CallID: q.CallID, Seal: q.Seal}
+		Escalated: q.Escalated, EscalatedTo: q.EscalatedTo, Agent: q.Agent, CallID: q.CallID, Seal: q.Seal, Run: q.Run}
 }
 
 // because says in one line which layer asks. The reason of a rule begins with the rule.

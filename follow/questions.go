@@ -52,6 +52,11 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 	case protocol.ActivityAdmit:
 		r.admitted("", result, why(a.GetFailure()))
 	case protocol.ActivityAttributes:
+	case protocol.ActivityContinue:
+		var now protocol.ContinueResponse
+		if a.GetFailure() == nil && r.decode(result, &now) {
+			r.stamped(now.RunID)
+		}
 	default:
 		// A guarded local activity of a team's own leaves nothing else in history.
 		r.began(data.ActivityType)

@@ -54,6 +54,9 @@ type Reader struct {
 	contracts   map[string]string
 	agentType   string
 	requestedBy string
+	// ready says that what is frozen was told, stands is the run whose questions an agent's run took over.
+	ready  bool
+	stands string
 	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
 	anew bool
 	// foreign are calls that workers of somebody else run, by call id.
@@ -221,6 +224,9 @@ func (r *Reader) started(a *historypb.WorkflowExecutionStartedEventAttributes) {
 		r.continues(a)
 	}
 	r.tell(Event{Kind: AgentStart, Start: s})
+	if r.agent {
+		r.takeOver(a, s)
+	}
 }
 
 // continues takes over the keys of the run before, as the workflow does. Only the server says that there was one.
@@ -269,8 +275,10 @@ func (r *Reader) ended(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
 		end.Closed = "timed-out"
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
-		r.dropAll(approval.Closed{How: approval.Abandoned, Reason: "the workflow continued as new", Via: viaWorkflow})
-		r.abandoned()
+		if !r.agent {
+			r.dropAll(approval.Closed{How: approval.Abandoned, Reason: "the workflow continued as new", Via: viaWorkflow})
+			r.abandoned()
+		}
 		r.tell(Event{Kind: Continued, Note: e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()})
 		return
 	default:

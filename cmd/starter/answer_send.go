@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -144,8 +145,39 @@ func send(ctx context.Context, fd *finder, run asking, r approval.Resolution) (o
 	return got, nil
 }
 
-// give sends an answer.
+// give sends an answer. One to a run that has continued as new goes to the run that it goes on in.
 func give(ctx context.Context, s *connect.Server, run asking, r approval.Resolution) (outcome, error) {
+	for {
+		got, err := giveRun(ctx, s, run, r)
+		gone := new(serviceerror.NotFound)
+		if !errors.As(err, &gone) {
+			return got, err
+		}
+		next := successor(ctx, s, run)
+		if next == "" {
+			return outcome{}, ended(s, run.id, "just now")
+		}
+		run.runID = next
+	}
+}
+
+// successor is the run as which a run has continued; empty if it has not.
+func successor(ctx context.Context, s *connect.Server, run asking) string {
+	it := s.GetWorkflowHistory(ctx, run.id, run.runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			return ""
+		}
+		if next := e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId(); next != "" {
+			return next
+		}
+	}
+	return ""
+}
+
+// giveRun sends an answer to one run; the error of one that has ended is a *serviceerror.NotFound.
+func giveRun(ctx context.Context, s *connect.Server, run asking, r approval.Resolution) (outcome, error) {
 	note := fmt.Sprintf("no worker polls queue %q", run.queue)
 	if run.err != nil {
 		note = "no worker answered in time"
@@ -163,14 +195,14 @@ func give(ctx context.Context, s *connect.Server, run asking, r approval.Resolut
 		case errors.As(err, &refused):
 			return outcome{}, exit.Failf("see what waits: "+again(s, "approvals"), "agent %q refuses the answer: %s", run.id, refused.Message())
 		case errors.As(err, &gone):
-			return outcome{}, ended(s, run.id, "just now")
+			return outcome{}, gone
 		}
 		note = "no worker took the update: " + err.Error()
 	}
 	err := s.SignalWorkflow(ctx, run.id, run.runID, handlers(run.workflowType).signal, r)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		return outcome{}, ended(s, run.id, "just now")
+		return outcome{}, gone
 	}
 	if err != nil {
 		return outcome{}, fmt.Errorf("signal agent %q: %w", run.id, err)

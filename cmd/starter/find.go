@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/protocol"
 )
@@ -184,7 +185,7 @@ func (f *finder) one(ctx context.Context, w *workflowpb.WorkflowExecutionInfo) a
 			return a
 		}
 	}
-	if v, err := load(ctx, f.server, a.id); err == nil && v.runID == a.runID {
+	if v, err := read(ctx, f.server, a.id, follow.Options{}); err == nil && v.runID == a.runID {
 		a.pending, a.granted, a.closed, a.source = v.pending(), v.granted, v.closed, fromHistory
 		return a
 	}
@@ -212,7 +213,7 @@ func (f *finder) whole(ctx context.Context, run asking, q approval.Approval) app
 	if q.Sealed() == nil || run.source != fromQuery {
 		return q
 	}
-	v, err := load(ctx, f.server, run.id)
+	v, err := read(ctx, f.server, run.id, follow.Options{})
 	if err != nil || v.runID != run.runID {
 		return q
 	}

@@ -27,9 +27,10 @@ type listFlags struct {
 func (a *app) listCommand() *cobra.Command {
 	var f listFlags
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List agents with status, type and age",
-		Long:    "List agents, the newest first. What a closed one returned is shown by: starter show ID",
+		Use:   "list",
+		Short: "List agents with status, type and age",
+		Long: "List agents, the newest first. What a closed one returned is shown by: starter show ID\n\n" +
+			"Of an agent that has continued as new its present run is listed, and its age is that of this run.",
 		Example: "  starter list --running\n  starter list --limit 200 -o json",
 		GroupID: groupAgents,
 		Args:    workerproc.NoArgs,
@@ -67,9 +68,10 @@ func (a *app) list(ctx context.Context, f listFlags) error {
 		return err
 	}
 	defer s.Close()
-	query := fmt.Sprintf("WorkflowType='%s'", protocol.WorkflowAgent)
+	// An agent that continued as new is listed once, with its present run.
+	query := fmt.Sprintf("WorkflowType='%s' AND ExecutionStatus!='ContinuedAsNew'", protocol.WorkflowAgent)
 	if f.running {
-		query += " AND ExecutionStatus='Running'"
+		query = fmt.Sprintf("WorkflowType='%s' AND ExecutionStatus='Running'", protocol.WorkflowAgent)
 	}
 	if f.root != "" {
 		query += " AND " + below(f.root)

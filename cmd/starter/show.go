@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,9 +42,13 @@ type shown struct {
 	Questions    []follow.Question `json:"questions"`
 	// Granted are the allowed calls that have not ended, Answers the questions that are closed, Ignored the answers that
 	// changed nothing.
-	Granted   []approval.Granted    `json:"granted"`
-	Answers   []approval.Closed     `json:"answers"`
-	Ignored   []approval.Ignored    `json:"ignored"`
+	Granted []approval.Granted `json:"granted"`
+	Answers []approval.Closed  `json:"answers"`
+	Ignored []approval.Ignored `json:"ignored"`
+	// Runs counts the runs of an agent that continued as new; what is below is of all of them, but for Gone of them, which the
+	// server no longer has.
+	Runs      int                   `json:"runs"`
+	Gone      int                   `json:"gone,omitempty"`
 	Turns     int                   `json:"turns"`
 	Calls     []shownCall           `json:"calls"`
 	Artifacts []protocol.Artifact   `json:"artifacts"`
@@ -68,7 +73,7 @@ type shownCall struct {
 func (v *view) shown() shown {
 	out := shown{WorkflowID: v.id, RunID: v.runID, WorkflowType: v.workflowType(), Status: v.status(), StartedAt: v.began, Questions: append([]follow.Question{}, v.questions...),
 		Granted: append([]approval.Granted{}, v.granted...), Answers: append([]approval.Closed{}, v.closed...),
-		Ignored: append([]approval.Ignored{}, v.ignored...), Turns: len(v.turns), Calls: []shownCall{}, Artifacts: v.artifacts(), Problem: v.problem}
+		Ignored: append([]approval.Ignored{}, v.ignored...), Runs: v.before + v.runs, Gone: v.before, Turns: v.turnCount(), Calls: []shownCall{}, Artifacts: v.artifacts(), Problem: v.problem}
 	if v.start != nil {
 		out.AgentType, out.Prompt, out.RequestedBy = v.start.AgentType, v.start.Prompt, v.start.RequestedBy
 	}
@@ -140,7 +145,14 @@ func (p *printer) head() {
 	for _, t := range v.turns {
 		in, out, cost = in+int64(t.Usage.InputTokens), out+int64(t.Usage.OutputTokens), cost+t.CostUSD
 	}
-	p.printf("  so far  %s · %s · %d tokens in, %d out · %s\n", count(len(v.turns), "turn"), count(len(v.calls), "call"), in, out, dollars(cost))
+	if runs := v.before + v.runs; runs > 1 {
+		gone := ""
+		if v.before > 0 {
+			gone = fmt.Sprintf(", of which the server no longer has %d: calls and costs are of the others", v.before)
+		}
+		p.printf("  runs    %d%s\n", runs, gone)
+	}
+	p.printf("  so far  %s · %s · %d tokens in, %d out · %s\n", count(v.turnCount(), "turn"), count(len(v.calls), "call"), in, out, dollars(cost))
 	if v.problem != "" {
 		p.printf("  %s %s\n", p.style.red("problem"), oneLine(v.problem, 2000))
 	}

@@ -21,12 +21,14 @@ import (
 type view struct {
 	id, runID string
 	began     time.Time
-	start     *follow.Started
-	ready     *follow.Ready
-	turns     []follow.TurnOf
-	calls     []callView
-	byID      map[string]int
-	questions []follow.Question
+	// runs counts the runs that were read, before those that the server no longer has.
+	runs, before int
+	start        *follow.Started
+	ready        *follow.Ready
+	turns        []follow.TurnOf
+	calls        []callView
+	byID         map[string]int
+	questions    []follow.Question
 	// granted are the allowed calls that have not ended, closed and ignored the answers of before.
 	granted []approval.Granted
 	closed  []approval.Closed
@@ -52,7 +54,9 @@ func (v *view) add(e follow.Event) {
 	v.runID = e.RunID
 	switch e.Kind {
 	case follow.AgentStart:
-		v.start, v.began = e.Start, e.Time
+		if v.runs++; v.start == nil {
+			v.start, v.began, v.before = e.Start, e.Time, e.Start.RunsBefore
+		}
 	case follow.AgentReady:
 		v.ready = e.Ready
 	case follow.Turn:
@@ -121,10 +125,24 @@ func (v *view) suspended() bool {
 	return true
 }
 
-// load reads what the history of an agent says now.
+// turnCount is how many turns there were, in runs of before as well.
+func (v *view) turnCount() int {
+	n := len(v.turns)
+	if n > 0 && v.turns[n-1].Number > 0 {
+		return v.turns[n-1].Number
+	}
+	return n
+}
+
+// load reads what the histories of an agent say now, those of all its runs.
 func load(ctx context.Context, s *connect.Server, id string) (*view, error) {
+	return read(ctx, s, id, follow.Options{FromFirst: true})
+}
+
+// read is load with the options to read with; without any it reads the present run alone.
+func read(ctx context.Context, s *connect.Server, id string, o follow.Options) (*view, error) {
 	v := newView(id)
-	for e, err := range follow.Follow(ctx, s, id, "", follow.Options{}) {
+	for e, err := range follow.Follow(ctx, s, id, "", o) {
 		if err != nil {
 			return nil, unknownAgent(s, id, err)
 		}
