@@ -64,7 +64,7 @@ func soon(s setup) setup {
 }
 
 // An agent in three runs: one vote before the first continuation, signed answers after it, the last one after another.
-func TestContinuedShape(t *testing.T) {
+func TestShapesOfAContinuedAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := soon(answering(`
