@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,4 +166,17 @@ func TestClassesOfErrors(t *testing.T) {
 
 func TestAProviderThatPanicsFailsNothing(t *testing.T) {
 	safely(func() { panic("no") })
+}
+
+// The page names every attribute and every metric.
+func TestThePageNamesEverything(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "events.md"))
+	require.NoError(t, err)
+	source, err := os.ReadFile("names.go")
+	require.NoError(t, err)
+	names := regexp.MustCompile(`"((?:gen_ai|assent|error|temporal)[.A-Z][\w.]*)"`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(names), 30)
+	for _, n := range names {
+		require.Contains(t, string(page), "`"+n[1]+"`")
+	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
@@ -30,6 +32,7 @@ import (
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/plugins"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/telemetry"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worker"
 )
@@ -222,7 +225,12 @@ func leaks(t *testing.T, redacted bool) (found map[string]bool, res protocol.Age
 	if redacted {
 		h = r.Handler(h)
 	}
-	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(slog.New(h))})
+	exported := &spanFile{path: filepath.Join(t.TempDir(), "spans")}
+	reader := sdkmetric.NewManualReader()
+	tel, err := telemetry.New(telemetry.Config{Tracers: exported.provider(), Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+	require.NoError(t, err)
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(slog.New(h)),
+		Interceptors: []interceptor.ClientInterceptor{tel}})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	w = newWorldAt(t, c, t.TempDir())
@@ -255,6 +263,16 @@ func leaks(t *testing.T, redacted bool) (found map[string]bool, res protocol.Age
 	more["result"], more["metrics"] = string(text), counts.String()
 	more["spans"] = strings.Join(traced.with(""), "\n")
 	require.Contains(t, more["spans"], "end RunActivity:Spill")
+	var numbers metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(context.Background(), &numbers))
+	text, err = json.Marshal(numbers)
+	require.NoError(t, err)
+	spans, err := os.ReadFile(exported.path)
+	require.NoError(t, err)
+	more["telemetry"] = string(text) + string(spans)
+	for _, want := range []string{"execute_tool leak", "execute_tool Spill", "invoke_agent p", telemetry.MetricToolDuration} {
+		require.Contains(t, more["telemetry"], want)
+	}
 
 	// The audit has a line for each call of this run, and never a result.
 	var records []plugins.AuditRecord
@@ -305,4 +323,5 @@ func TestRedactedSecretIsNowhere(t *testing.T) {
 	}
 	require.False(t, found["audit"])
 	require.False(t, found["metrics"])
+	require.False(t, found["telemetry"], "no span and no metric has what a tool says, redacted or not")
 }
