@@ -11,9 +11,9 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/garbage"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/internal/garbage"
 	"github.com/assent-dev/assent/internal/workerproc"
 	"github.com/assent-dev/assent/storage"
 )

@@ -86,7 +86,7 @@ var Rooms = []Room{
 	{"internal/devserver", 9, "find, build, start and stop a development server", []string{temporalAPI, grpc, "golang.org/x/sys"}, []string{"worker", "workflows", "activities"}},
 
 	{"internal/connect", 10, "a client to the server that flags, variables and profiles name", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities"}},
-	{"internal/garbage", 10, "which blobs no run needs: asks the server, reads histories, keeps in doubt", []string{temporalSDK, temporalAPI, "google.golang.org/protobuf"}, []string{"worker", "workflows", "activities"}},
+	{"garbage", 10, "which blobs no run needs: asks the server, reads histories, keeps in doubt", []string{temporalSDK, temporalAPI, "google.golang.org/protobuf"}, []string{"worker", "workflows", "activities"}},
 	{"internal/devserver/devservertest", 10, "one development server for each test process", nil, nil},
 
 	{"internal/workerproc", 11, "the stock worker as a process", []string{temporalSDK, "github.com/spf13/cobra"}, nil},

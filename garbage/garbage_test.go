@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/assent-dev/assent/blob"
-	"github.com/assent-dev/assent/internal/garbage"
+	"github.com/assent-dev/assent/garbage"
 	"github.com/assent-dev/assent/storage"
 )
 
@@ -284,4 +284,25 @@ func TestABlobOfManyRuns(t *testing.T) {
 	require.Len(t, r.UsedBy(ref), 8)
 	require.NotEmpty(t, r.UsedBy(leaf))
 	require.Empty(t, r.Unused(time.Now().Add(time.Hour)))
+}
+
+// A team that encrypts gives its codec too.
+func TestPayloadsBehindACodec(t *testing.T) {
+	m := blob.NewMemory("m")
+	ref := put(t, m, "x")
+	codec := converter.NewZlibCodec(converter.ZlibCodecOptions{AlwaysEncode: true})
+	encoded, err := codec.Encode([]*commonpb.Payload{payload(t, ref)})
+	require.NoError(t, err)
+	s := &server{runs: []run{{id: "w", events: []*historypb.HistoryEvent{signal(encoded[0], payload(t, "plain"))}}}}
+	_, err = garbage.Look(t.Context(), m, options(s))
+	var hidden *garbage.EncodingError
+	require.ErrorAs(t, err, &hidden)
+	o := options(s)
+	o.Codecs = []converter.PayloadCodec{codec}
+	r, err := garbage.Look(t.Context(), m, o)
+	require.NoError(t, err)
+	require.Len(t, r.UsedBy(ref), 1)
+	encoded[0].Data = []byte("broken")
+	_, err = garbage.Look(t.Context(), m, o)
+	require.ErrorContains(t, err, "decode a payload of event 1")
 }

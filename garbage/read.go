@@ -29,12 +29,16 @@ func (e *EncodingError) Error() string {
 }
 
 // read adds the hashes that an event has, in its offloaded payloads too, and those of the blobs that hold them.
-func read(ctx context.Context, e *historypb.HistoryEvent, drivers []converter.StorageDriver, found map[string]bool) error {
-	whole, err := storage.Restore(ctx, e, drivers...)
+func (o Options) read(ctx context.Context, e *historypb.HistoryEvent, found map[string]bool) error {
+	whole, err := storage.Restore(ctx, e, o.Drivers...)
 	if err != nil {
 		return err
 	}
 	err = storage.Payloads(whole, func(p *commonpb.Payload) error {
+		p, err := o.decoded(p)
+		if err != nil {
+			return fmt.Errorf("decode a payload of event %d: %w", e.GetEventId(), err)
+		}
 		if encoding := string(p.GetMetadata()[converter.MetadataEncoding]); len(p.GetData()) > 0 && !plain[encoding] {
 			return &EncodingError{EventID: e.GetEventId(), Encoding: encoding}
 		}
@@ -48,6 +52,21 @@ func read(ctx context.Context, e *historypb.HistoryEvent, drivers []converter.St
 	data, err := proto.Marshal(e)
 	hashes(data, found)
 	return err
+}
+
+// decoded takes the codecs off; what they leave as it is was not encoded by them.
+func (o Options) decoded(p *commonpb.Payload) (*commonpb.Payload, error) {
+	for _, c := range o.Codecs {
+		out, err := c.Decode([]*commonpb.Payload{p})
+		if err != nil {
+			return nil, err
+		}
+		if len(out) != 1 || out[0] == nil {
+			return nil, fmt.Errorf("a codec made %d payloads of one", len(out))
+		}
+		p = out[0]
+	}
+	return p, nil
 }
 
 // length is that of a hash in hex digits.

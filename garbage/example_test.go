@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/blob"
-	"github.com/assent-dev/assent/internal/garbage"
+	"github.com/assent-dev/assent/garbage"
 )
 
 // What a store holds that no run of a server needs.

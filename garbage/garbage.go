@@ -35,6 +35,8 @@ type Options struct {
 	Since time.Time
 	// Drivers have the payloads of histories that were offloaded.
 	Drivers []converter.StorageDriver
+	// Codecs are those of the team's data converter, in its order: without them nothing can be read that they encrypt.
+	Codecs []converter.PayloadCodec
 }
 
 // Run is one run that needs a blob.
@@ -225,7 +227,7 @@ func (s *survey) one(ctx context.Context, r listed) error {
 		if err != nil {
 			return err
 		}
-		if err := read(ctx, e, s.options.Drivers, found); err != nil {
+		if err := s.options.read(ctx, e, found); err != nil {
 			return err
 		}
 	}
