@@ -120,7 +120,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fault.Configf("ContinueAfter", "%d is out of range; %d to %d, or 0 to leave it to the server", n, leastEvents, mostEvents)
 	}
 	e := &Engine{cfg: cfg, log: cfg.Log, chains: map[string]*permission.Chain{}, outputs: map[string]*tool.Validator{},
-		prices: cfg.Prices.Over(model.DefaultPrices())}
+		prices: model.DefaultPrices()}
 	if e.log == nil {
 		e.log = slog.Default()
 	}

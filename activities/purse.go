@@ -34,17 +34,28 @@ func (e *Engine) checkPrices() error {
 func (e *Engine) pricesOf(names []string) model.Prices {
 	out := model.Prices{}
 	for _, n := range names {
-		if p, ok := e.prices[n]; ok {
+		if p := e.price(n); p != (model.Price{}) {
 			out[n] = p
 		}
 	}
 	return out
 }
 
+// price is what the worker's table says of a model, then its driver, then the list of public prices.
+func (e *Engine) price(full string) model.Price {
+	p := e.cfg.Prices[full]
+	if m, name, err := e.model(full); err == nil {
+		if d, ok := m.(model.Priced); ok {
+			p = p.Over(d.Price(name))
+		}
+	}
+	return p.Over(e.prices[full])
+}
+
 // priced refuses a budget over models of which one has no price: it would be no bound.
 func (e *Engine) priced(key string, names []string) error {
 	for _, n := range names {
-		if !e.prices[n].Known() {
+		if !e.price(n).Known() {
 			return fault.Configf(key, "no price is known for model %q, so that a budget cannot hold; give one in models.prices", n)
 		}
 	}

@@ -160,7 +160,7 @@ func (r *Reader) generated(s *scheduled, result *commonpb.Payloads, failed strin
 	var resp protocol.GenerateResponse
 	if failed == "" && r.decode(result, &resp) {
 		t.Model, t.Text, t.Dropped, t.Stop, t.Usage, t.CostUSD = resp.Model, resp.Text, resp.Dropped, resp.Stop, resp.Usage, resp.CostUSD
-		t.Unpriced, t.Compacted, t.OverBudget = resp.Unpriced, resp.Compacted, resp.OverBudget
+		t.Unpriced, t.Compacted, t.OverBudget, t.Transcript = resp.Unpriced, resp.Compacted, resp.OverBudget, resp.Transcript
 		t.Calls = append(t.Calls, resp.Calls...)
 	}
 	r.turn = t

@@ -124,6 +124,8 @@ type TurnOf struct {
 	Unpriced bool `json:"unpriced,omitempty"`
 	// Compacted is set instead of a turn when older turns were summarised; the turn of this number comes next.
 	Compacted *protocol.Compacted `json:"compacted,omitempty"`
+	// Transcript is the last node of the conversation after it; it has no JSON form.
+	Transcript blob.Ref `json:"-"`
 	// OverBudget says why the turn was not begun.
 	OverBudget string `json:"overBudget,omitempty"`
 	// Error is set instead of all others but Number when the model could not be had.

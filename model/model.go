@@ -129,6 +129,12 @@ type Named interface {
 	Knows(name string) error
 }
 
+// Priced is a Model that knows what its own models cost. A worker's table goes before it.
+type Priced interface {
+	// Price returns what is known of a name; the zero value is nothing.
+	Price(name string) Price
+}
+
 // KindTooLong is the kind of an error that says that the input does not fit into the model's context window.
 const KindTooLong = "input_too_long"
 

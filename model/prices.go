@@ -131,21 +131,31 @@ const leastWindow = 1000
 // Prices maps `provider:model` to what it costs.
 type Prices map[string]Price
 
-// Over returns the entries of p, and those of base that p does not have. A window or a bound of the output that an entry
-// of p leaves out is that of base.
+// Over returns the entries of p, and those of base that p does not have. What an entry of p leaves out, its rates, its window
+// or its bound of the output, is that of base.
 func (p Prices) Over(base Prices) Prices {
 	out := maps.Clone(base)
 	if out == nil {
 		out = Prices{}
 	}
 	for name, price := range p {
-		if price.ContextWindow == 0 {
-			price.ContextWindow = base[name].ContextWindow
-		}
-		if price.MaxOutput == 0 {
-			price.MaxOutput = base[name].MaxOutput
-		}
-		out[name] = price
+		out[name] = price.Over(base[name])
+	}
+	return out
+}
+
+// Over returns p with what it leaves out taken from base.
+func (p Price) Over(base Price) Price {
+	out := p
+	if !p.Known() {
+		out.Rates, out.LongAbove, out.Long, out.Free = base.Rates, base.LongAbove, base.Long, base.Free
+		out.AsOf, out.Source = base.AsOf, base.Source
+	}
+	if out.ContextWindow == 0 {
+		out.ContextWindow = base.ContextWindow
+	}
+	if out.MaxOutput == 0 {
+		out.MaxOutput = base.MaxOutput
 	}
 	return out
 }

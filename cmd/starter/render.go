@@ -105,11 +105,20 @@ func (p *printer) started(e follow.Event) {
 
 func (p *printer) turn(t follow.TurnOf) {
 	p.printf("%s", p.style.bold(fmt.Sprintf("turn %d", t.Number)))
+	if c := t.Compacted; c != nil {
+		p.printf("  %s %d turns so far, by %s · %s\n", p.style.yellow("compacted"), c.Turns, oneLine(t.Model, mostLine),
+			costText(t.CostUSD, 1, unpriced(t), 0))
+		return
+	}
+	if t.OverBudget != "" {
+		p.printf("  %s %s\n", p.style.yellow("not begun"), oneLine(t.OverBudget, 2000))
+		return
+	}
 	if t.Error != "" {
 		p.printf("  %s %s\n", p.style.red("failed"), oneLine(t.Error, 2000))
 		return
 	}
-	p.printf("  %s\n", p.style.dim(fmt.Sprintf("%s · %d tokens in, %d out · %s", t.Model, t.Usage.InputTokens, t.Usage.OutputTokens, dollars(t.CostUSD))))
+	p.printf("  %s\n", p.style.dim(fmt.Sprintf("%s · %d tokens in, %d out · %s", t.Model, t.Usage.InputTokens, t.Usage.OutputTokens, costText(t.CostUSD, 1, unpriced(t), 0))))
 	if t.Text != "" {
 		for _, line := range paragraphs(t.Text, protocol.InlineText) {
 			p.printf("  %s\n", line)
@@ -197,6 +206,14 @@ func (p *printer) ran(c follow.Call) {
 	}
 }
 
+// unpriced counts a turn whose cost is unknown.
+func unpriced(t follow.TurnOf) int {
+	if t.Unpriced {
+		return 1
+	}
+	return 0
+}
+
 // took is how long a call ran, if that is worth a word.
 func took(c follow.Call) string {
 	if c.Took < time.Second {
@@ -225,7 +242,7 @@ func (p *printer) ended(end follow.Ended) {
 	}
 	p.printf("%s", mark)
 	if r := end.Result; r != nil {
-		p.printf("   %s · %s · %s · %s", count(r.Turns, "turn"), count(r.Calls, "call"), count(r.Asked, "approval"), dollars(r.CostUSD))
+		p.printf("   %s · %s · %s · %s", count(r.Turns, "turn"), count(r.Calls, "call"), count(r.Asked, "approval"), costText(r.CostUSD, r.Turns+r.Compactions, r.UnpricedTurns, r.LostUSD))
 	}
 	p.printf("\n")
 	if end.Error != "" {

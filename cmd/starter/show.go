@@ -10,20 +10,33 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/follow"
+	"github.com/assent-dev/assent/internal/exit"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )
 
 func (a *app) showCommand() *cobra.Command {
+	var transcript bool
+	var f storeFlags
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show what became of an agent so far: status, questions, calls, results",
-		Long:    "Show what became of an agent so far: status, open questions, turns, calls with their verdicts, artifacts, result.\n\nEverything comes from the workflow's history, so it needs no worker.",
-		Example: "  starter show fix-1\n  starter show fix-1 -o json | jq .result",
+		Long:    "Show what became of an agent so far: status, open questions, turns, calls with their verdicts, artifacts, result.\n\nEverything comes from the workflow's history, so it needs no worker.\n\nWith --transcript, show the conversation instead, oldest first. It comes from the blob store of the worker, which must be\nreachable from here: the default folder, the one that --config names, or --blobs. Every message is checked against the\nreference that the history has.",
+		Example: "  starter show fix-1\n  starter show fix-1 -o json | jq .result\n  starter show fix-1 --transcript --config assent.yaml",
 		GroupID: groupAgents,
 		Args:    oneArg("the ID of an agent"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.show(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if transcript {
+				return a.transcript(cmd.Context(), args[0], f)
+			}
+			if f != (storeFlags{}) {
+				return exit.Usagef("see: starter show --help", "--config and --blobs go with --transcript")
+			}
+			return a.show(cmd.Context(), args[0])
+		},
 	}
+	cmd.Flags().BoolVar(&transcript, "transcript", false, "show the conversation")
+	f.add(cmd)
 	a.serverFlags(cmd)
 	return cmd
 }
@@ -141,9 +154,9 @@ func (p *printer) head() {
 			p.tree(t)
 		}
 	}
-	in, out, cost := int64(0), int64(0), 0.0
+	in, out, cost, unknown := int64(0), int64(0), 0.0, 0
 	for _, t := range v.turns {
-		in, out, cost = in+int64(t.Usage.InputTokens), out+int64(t.Usage.OutputTokens), cost+t.CostUSD
+		in, out, cost, unknown = in+t.Usage.InputTokens, out+t.Usage.OutputTokens, cost+t.CostUSD, unknown+unpriced(t)
 	}
 	if runs := v.before + v.runs; runs > 1 {
 		gone := ""
@@ -152,7 +165,8 @@ func (p *printer) head() {
 		}
 		p.printf("  runs    %d%s\n", runs, gone)
 	}
-	p.printf("  so far  %s · %s · %d tokens in, %d out · %s\n", count(v.turnCount(), "turn"), count(len(v.calls), "call"), in, out, dollars(cost))
+	p.printf("  so far  %s · %s · %d tokens in, %d out · %s\n", count(v.turnCount(), "turn"), count(len(v.calls), "call"), in, out,
+		costText(cost, len(v.turns), unknown, 0))
 	if v.problem != "" {
 		p.printf("  %s %s\n", p.style.red("problem"), oneLine(v.problem, 2000))
 	}

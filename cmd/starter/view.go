@@ -128,10 +128,15 @@ func (v *view) suspended() bool {
 // turnCount is how many turns there were, in runs of before as well.
 func (v *view) turnCount() int {
 	n := len(v.turns)
-	if n > 0 && v.turns[n-1].Number > 0 {
-		return v.turns[n-1].Number
+	if n == 0 || v.turns[n-1].Number == 0 {
+		return n
 	}
-	return n
+	last := v.turns[n-1]
+	if last.Compacted != nil || last.OverBudget != "" {
+		// The turn of this number has not come, or never does.
+		return last.Number - 1
+	}
+	return last.Number
 }
 
 // load reads what the histories of an agent say now, those of all its runs.

@@ -187,4 +187,24 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func dollars(usd float64) string { return fmt.Sprintf("$%.2f", usd) }
+func dollars(usd float64) string {
+	if usd > 0 && usd < 0.01 {
+		return fmt.Sprintf("$%.4f", usd)
+	}
+	return fmt.Sprintf("$%.2f", usd)
+}
+
+// costText is what turns cost, of which some may have no known price and some attempts no answer.
+func costText(usd float64, turns, unpriced int, lost float64) string {
+	text := dollars(usd)
+	switch {
+	case unpriced > 0 && unpriced >= turns && usd == 0:
+		text = "cost unknown"
+	case unpriced > 0:
+		text += fmt.Sprintf(" and %s of unknown cost", count(unpriced, "turn"))
+	}
+	if lost > 0 {
+		text += fmt.Sprintf(", and up to %s by attempts that were lost", dollars(lost))
+	}
+	return text
+}

@@ -13,8 +13,9 @@ import (
 type Set map[string]*Model
 
 var (
-	_ model.Model = Set{}
-	_ model.Named = Set{}
+	_ model.Model  = Set{}
+	_ model.Named  = Set{}
+	_ model.Priced = Set{}
 )
 
 // LoadSet reads the scripts of a configuration: name to path.
@@ -37,6 +38,9 @@ func (s Set) Knows(name string) error {
 	}
 	return &fault.ConfigError{Key: "model", Msg: "unknown script \"scripted:" + name + "\"", Allowed: slices.Sorted(maps.Keys(s))}
 }
+
+// Price says that scripts cost nothing.
+func (s Set) Price(string) model.Price { return model.Price{Free: true} }
 
 // Generate plays the next turn of the script that r.Model names.
 func (s Set) Generate(ctx context.Context, r model.Request) (model.Response, error) {
