@@ -16,8 +16,8 @@ import (
 const (
 	// mostSummary bounds a summary.
 	mostSummary = 4096
-	// blindWindow is taken for a window that is unknown and was found to be too small.
-	blindWindow = 64_000
+	// leastBlind is the smallest window that is believed of a model whose window is unknown.
+	leastBlind = 2000
 )
 
 // likely is about what a request has as input. The bound of model.Request is for money; text that fills a window has fewer.
@@ -68,8 +68,8 @@ func (g *generation) compact(ctx context.Context) (protocol.GenerateResponse, er
 
 func (g *generation) summarise(ctx context.Context) (protocol.GenerateResponse, error) {
 	window := g.window()
-	if window == 0 {
-		window = blindWindow
+	if g.found > 0 && (window == 0 || g.found < window) {
+		window = max(g.found, leastBlind)
 	}
 	old, kept := g.split(window)
 	turns, messages := transcript.Count(old)

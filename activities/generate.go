@@ -34,6 +34,8 @@ type generation struct {
 	// added are the messages that this turn adds before the model speaks.
 	added []model.Message
 	purse *purse
+	// found is about the number of tokens that were found to be too many.
+	found int64
 }
 
 func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (protocol.GenerateResponse, error) {
@@ -65,6 +67,7 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 	turn, err := g.ask(ctx, request)
 	if tooLong(err) && !req.Compacted && g.compactable() {
 		// The window is smaller than we know.
+		g.found = likely(request)
 		return g.compact(ctx)
 	}
 	var poor *poorError

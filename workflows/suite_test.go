@@ -46,7 +46,9 @@ type bench struct {
 type setup struct {
 	script string
 	// model plays instead of the script.
-	model   model.Model
+	model model.Model
+	// prices goes before what the engine knows.
+	prices  model.Prices
 	profile config.Profile
 	engine  permission.Layer
 	plugins []pipeline.Plugin
@@ -104,7 +106,7 @@ func newBench(t *testing.T, s setup) *bench {
 		}
 	}
 	engine, err := activities.New(activities.Config{
-		Pipeline: pipe, Models: map[string]model.Model{"scripted": s.model},
+		Pipeline: pipe, Models: map[string]model.Model{"scripted": s.model}, Prices: s.prices,
 		Profiles: map[string]config.Profile{"p": s.profile}, Permissions: s.engine, Blobs: store, Dir: t.TempDir(),
 		Worktrees: s.trees, HostQueue: "host", Approvers: s.approvers, HookTimeout: cmp.Or(s.hookTimeout, time.Minute),
 	})

@@ -1,0 +1,136 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/transcript"
+)
+
+// dollar makes a thousand tokens of output a dollar, and input free of charge.
+var dollar = model.Prices{"scripted:s": {Rates: model.Rates{Output: 1000}}}
+
+func usd(f float64) *float64 { return &f }
+
+// The turn that spends the budget is the last: its calls are skipped, nothing more is asked, and the transcript is whole.
+func TestTheBudgetEndsAnAgent(t *testing.T) {
+	b := newBench(t, setup{prices: dollar, tools: []*tool.Def{noop("report_progress", tool.Read)}, script: `
+turns:
+  - calls: [{tool: report_progress, args: {path: half}}]
+    usage: {inputTokens: 9, outputTokens: 400}
+  - calls: [{tool: change, args: {path: a}}, {tool: change, args: {path: b}}]
+    usage: {inputTokens: 9, outputTokens: 700}
+  - say: never said
+`})
+	res := b.run(protocol.AgentInput{BudgetUSD: usd(1)})
+	require.Equal(t, protocol.LimitHit, res.Status)
+	require.Equal(t, "the budget of 1 USD was reached, 1.1 USD are spent: nothing is left for another turn", res.Error)
+	require.Equal(t, 2, res.Turns)
+	require.InDelta(t, 1.1, res.CostUSD, 1e-9)
+	require.Empty(t, b.ran["change"])
+	require.Equal(t, []string{"OK", "SKIPPED", "SKIPPED"}, b.codes(res))
+	require.JSONEq(t, `{"path":"half"}`, string(res.Progress))
+	b.requireOneResultEach(res)
+	_, err := transcript.Verify(context.Background(), b.blob, res.Transcript)
+	require.NoError(t, err)
+}
+
+// What is left pays for less than a turn is worth: it is not begun, and no last turn either.
+func TestATurnThatCannotBePaidIsNotBegun(t *testing.T) {
+	script := `
+turns:
+  - calls: [{tool: look, args: {path: a}}]
+    usage: {outputTokens: 800}
+  - say: never said
+`
+	b := newBench(t, setup{prices: dollar, script: script})
+	res := b.run(protocol.AgentInput{BudgetUSD: usd(1)})
+	require.Equal(t, protocol.LimitHit, res.Status)
+	require.Contains(t, res.Error, "the budget of 1 USD was reached, 0.8 USD are spent: 0.200000 USD are left, and a turn of scripted:s")
+	require.Equal(t, 1, res.Turns)
+	require.Equal(t, []string{"OK"}, b.codes(res), "the call of the turn that was paid ran")
+
+	b = newBench(t, setup{prices: dollar, script: script})
+	res = b.run(protocol.AgentInput{BudgetUSD: usd(1), Limits: &protocol.Limits{MaxTurns: 1}})
+	require.Equal(t, protocol.LimitHit, res.Status)
+	require.Contains(t, res.Error, "maxTurns (1) was reached; there was no last turn: the budget of 1 USD was reached")
+	require.Equal(t, []string{"OK"}, b.codes(res))
+}
+
+// An agent that is done when its money is has done what it was asked.
+func TestTheLastAnswerMaySpendTheBudget(t *testing.T) {
+	b := newBench(t, setup{prices: dollar, script: "turns: [{say: done, usage: {outputTokens: 1200}}]"})
+	res := b.run(protocol.AgentInput{BudgetUSD: usd(1)})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.InDelta(t, 1.2, res.CostUSD, 1e-9)
+}
+
+// The smaller one of both budgets counts, and what is left bounds the output of a turn.
+func TestNobodyRaisesABudget(t *testing.T) {
+	for name, tc := range map[string]struct {
+		profile, input *float64
+		want           int
+	}{
+		"the profile's":    {usd(0.5), nil, 500},
+		"the input's":      {nil, usd(0.6), 600},
+		"lowered":          {usd(0.5), usd(0.4), 400},
+		"raised by no one": {usd(0.5), usd(100), 500},
+		"none":             {nil, nil, 8192},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			m := modelFunc(func(r model.Request) (model.Response, error) {
+				asked.Store(int64(r.MaxOutputTokens))
+				return model.Response{Text: "cut", Stop: model.StopMaxTokens, Usage: model.Usage{OutputTokens: int64(r.MaxOutputTokens)}}, nil
+			})
+			b := newBench(t, setup{prices: dollar, model: m, profile: config.Profile{BudgetUSD: tc.profile}})
+			res := b.run(protocol.AgentInput{BudgetUSD: tc.input})
+			require.InDelta(t, tc.want, asked.Load(), 1)
+			require.Equal(t, protocol.LimitHit, res.Status)
+			if tc.want == 8192 {
+				require.Equal(t, "the model's output was cut at maxOutputTokens", res.Error)
+				return
+			}
+			require.Contains(t, res.Error, "the model's output was cut at ")
+			require.LessOrEqual(t, res.CostUSD, float64(tc.want)/1000)
+		})
+	}
+}
+
+// modelFunc answers by a function.
+type modelFunc func(model.Request) (model.Response, error)
+
+func (f modelFunc) Generate(_ context.Context, r model.Request) (model.Response, error) { return f(r) }
+
+func TestABudgetNeedsEveryPrice(t *testing.T) {
+	b := newBench(t, setup{model: modelFunc(func(model.Request) (model.Response, error) { return model.Response{}, errors.New("asked") }),
+		prices: dollar})
+	b.env.ExecuteWorkflow(protocol.WorkflowAgent, protocol.AgentInput{AgentType: "p", Prompt: "go", BudgetUSD: usd(1), Models: []string{"scripted:s", "scripted:other"}})
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, b.env.GetWorkflowError(), &app)
+	require.Equal(t, protocol.ErrorConfig, app.Type())
+	require.Contains(t, app.Message(), `no price is known for model "scripted:other", so that a budget cannot hold; give one in models.prices`)
+}
+
+// A cost that nobody knows is not a cost of nothing.
+func TestATurnWithoutAPriceIsSaidToBeOne(t *testing.T) {
+	b := newBench(t, setup{model: modelFunc(func(model.Request) (model.Response, error) {
+		return model.Response{Text: "done", Stop: model.StopEnd, Usage: model.Usage{InputTokens: 5, OutputTokens: 5}}, nil
+	})})
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, 1, res.UnpricedTurns)
+	require.Zero(t, res.CostUSD)
+
+	b = newBench(t, setup{script: "turns: [{say: done, usage: {inputTokens: 5, outputTokens: 5}}]"})
+	require.Zero(t, b.run(protocol.AgentInput{}).UnpricedTurns, "a script costs nothing, and that is known")
+}
