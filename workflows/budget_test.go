@@ -19,8 +19,6 @@ import (
 // dollar makes a thousand tokens of output a dollar, and input free of charge.
 var dollar = model.Prices{"scripted:s": {Rates: model.Rates{Output: 1000}}}
 
-func usd(f float64) *float64 { return &f }
-
 // The turn that spends the budget is the last: its calls are skipped, nothing more is asked, and the transcript is whole.
 func TestTheBudgetEndsAnAgent(t *testing.T) {
 	b := newBench(t, setup{prices: dollar, tools: []*tool.Def{noop("report_progress", tool.Read)}, script: `

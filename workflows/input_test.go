@@ -18,7 +18,6 @@ import (
 
 // Bad input fails the workflow at once, with an error that no retry can mend.
 func TestBadInputFailsTheWorkflow(t *testing.T) {
-	usd := 1.0
 	for name, tc := range map[string]struct {
 		change func(*protocol.AgentInput)
 		says   string
@@ -31,7 +30,8 @@ func TestBadInputFailsTheWorkflow(t *testing.T) {
 		"unknown provider":   {func(in *protocol.AgentInput) { in.Models = []string{"acme:x"} }, `unknown provider "acme"`},
 		"unknown model":      {func(in *protocol.AgentInput) { in.Models = []string{"scripted:other"} }, "other"},
 		"no provider":        {func(in *protocol.AgentInput) { in.Models = []string{"x"} }, "provider:name"},
-		"budget":             {func(in *protocol.AgentInput) { in.BudgetUSD = &usd }, "budgetUSD"},
+		"budget":             {func(in *protocol.AgentInput) { in.BudgetUSD = usd(-1) }, "budgetUSD: -1 is out of range"},
+		"no budget at all":   {func(in *protocol.AgentInput) { in.BudgetUSD = usd(0) }, "budgetUSD: 0 is out of range"},
 		"output schema":      {func(in *protocol.AgentInput) { in.OutputSchema = json.RawMessage(`{}`) }, "outputSchema"},
 		"limits":             {func(in *protocol.AgentInput) { in.Limits = &protocol.Limits{MaxTurns: -1} }, "limits.maxTurns"},
 		"worktrees":          {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: worktree.Tree, Repo: "r"} }, "no repositories"},
