@@ -82,11 +82,7 @@ func (e *Engine) askedFor(ctx context.Context, c client.Client, id, runID string
 		return "", err
 	}
 	started := first.GetWorkflowExecutionStartedEventAttributes()
-	dc := e.cfg.Converter
-	if dc == nil {
-		dc = converter.GetDefaultDataConverter()
-	}
-	dc = converter.WithDataConverterSerializationContext(dc,
+	dc := converter.WithDataConverterSerializationContext(e.converter(),
 		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).WorkflowNamespace, WorkflowID: id})
 	var in protocol.AgentInput
 	var line protocol.Lineage

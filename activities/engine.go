@@ -198,11 +198,9 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	if s.Tighten != nil {
 		spec.AgentDeny, spec.AgentAsk = s.Tighten.Deny, s.Tighten.Ask
 	}
-	if p.Permissions.InheritPermissions && len(s.Parents) > 0 {
-		var err error
-		if spec.Parent, err = e.parent(p, s.Parents); err != nil {
-			return nil, err
-		}
+	var err error
+	if spec.Parent, err = config.ParentLayer(e.profile, p, s.Parents); err != nil {
+		return nil, err
 	}
 	for _, v := range s.Vetted {
 		spec.RunVetted = append(spec.RunVetted, v.Line)

@@ -18,10 +18,19 @@ import (
 // ReceiveResult takes the outcome of a call that ran as an activity or a workflow of a team's own: it passes the
 // post-execute listeners and the observers here, and becomes a result that fits into history. It has no effect of its own
 // and may be tried again.
-func (e *Engine) ReceiveResult(ctx context.Context, req protocol.ReceiveRequest, value converter.RawValue) (tool.Result, error) {
+func (e *Engine) ReceiveResult(ctx context.Context, req protocol.ReceiveRequest, value converter.RawValue) (protocol.ReceiveResponse, error) {
 	if err := e.sameStore(req.Call.Store); err != nil {
-		return tool.Result{}, err
+		return protocol.ReceiveResponse{}, err
 	}
+	spent, err := e.spentBelow(ctx, req)
+	if err != nil {
+		return protocol.ReceiveResponse{}, err
+	}
+	res, err := e.receive(ctx, req, value)
+	return protocol.ReceiveResponse{Result: res, SpentUSD: spent}, err
+}
+
+func (e *Engine) receive(ctx context.Context, req protocol.ReceiveRequest, value converter.RawValue) (tool.Result, error) {
 	res := req.Result
 	if res.Code == tool.OK {
 		res = valueOf(value.Payload())

@@ -30,7 +30,7 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 		s.tree = Collected
 	case protocol.ActivityDisposeWorktree:
 		s.tree = Disposed
-	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow:
+	case protocol.ActivityResolveToolset, protocol.ActivityDecideSlow, protocol.ActivityJoinAgent, protocol.ActivityForwardAnswer:
 	case protocol.ActivityAdmitSlow:
 		var req protocol.AdmitRequest
 		r.decode(a.GetInput(), &req)

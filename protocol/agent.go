@@ -221,7 +221,10 @@ type AgentResult struct {
 	UnpricedTurns int `json:"unpricedTurns,omitempty"`
 	// LostUSD bounds what attempts may have cost whose answer was lost. The budget counts it and CostUSD does not.
 	LostUSD float64 `json:"lostUSD,omitempty"`
-	Turns   int     `json:"turns"`
+	// BelowUSD is what agents cost that workflows have spawned which the agent called as tools. It is known where the agent has
+	// a budget, which counts it; CostUSD does not.
+	BelowUSD float64 `json:"belowUSD,omitempty"`
+	Turns    int     `json:"turns"`
 	// Compactions is how often older turns were summarised.
 	Compactions int `json:"compactions,omitempty"`
 	Calls       int `json:"calls"`

@@ -223,6 +223,7 @@ type Spent struct {
 	CostUSD       float64     `json:"costUSD"`
 	UnpricedTurns int         `json:"unpricedTurns,omitempty"`
 	LostUSD       float64     `json:"lostUSD,omitempty"`
+	BelowUSD      float64     `json:"belowUSD,omitempty"`
 	Compactions   int         `json:"compactions,omitempty"`
 }
 
@@ -371,6 +372,15 @@ type ReceiveRequest struct {
 	Result tool.Result `json:"result"`
 	// Dispatched says that the call may have begun.
 	Dispatched bool `json:"dispatched,omitempty"`
+	// Child is the workflow that was called, if its agents may have spent LentUSD at most.
+	Child   string  `json:"child,omitempty"`
+	LentUSD float64 `json:"lentUSD,omitempty"`
+}
+
+// ReceiveResponse is the result as the model gets it, and what the agents of the workflow that was called have spent.
+type ReceiveResponse struct {
+	tool.Result
+	SpentUSD float64 `json:"spentUSD,omitempty"`
 }
 
 // ObserveRequest tells observers of a call that never ran.

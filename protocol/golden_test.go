@@ -47,6 +47,7 @@ var payloads = map[string]any{
 	"admit_response":    protocol.AdmitResponse{},
 	"observe_request":   protocol.ObserveRequest{},
 	"receive_request":   protocol.ReceiveRequest{},
+	"receive_response":  protocol.ReceiveResponse{},
 	"carry":             protocol.Carry{},
 	"trace":             protocol.Trace{},
 	"agent_state":       protocol.AgentState{},

@@ -90,6 +90,10 @@ const (
 // MemoPending is the memo field that lists pending questions as []MemoQuestion.
 const MemoPending = "assentPending"
 
+// MemoSpent is the memo field in which a workflow that was called as a tool leaves what its agents have spent, in US dollars,
+// for the agent whose budget pays.
+const MemoSpent = "assentSpent"
+
 // MemoQuestion is what the memo says of a pending question; it needs no worker to be read.
 type MemoQuestion struct {
 	Key    string `json:"key"`

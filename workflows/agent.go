@@ -99,6 +99,8 @@ type agent struct {
 	artifacts  []protocol.Artifact
 	// observing are the calls of observers that may still run.
 	observing []workflow.Future
+	// lent is what workflows that run as tools may spend on agents now.
+	lent float64
 	// abroad counts the calls that other workers run now, onTheWay weighs their outcomes.
 	abroad   int
 	onTheWay workflow.Semaphore
@@ -344,7 +346,7 @@ func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) 
 	}
 	r := protocol.AgentResult{
 		Status: status, Output: a.output, Structured: a.structured, StructuredRef: a.structuredRef,
-		Usage: a.spent.Usage, CostUSD: a.spent.CostUSD, UnpricedTurns: a.spent.UnpricedTurns, LostUSD: a.spent.LostUSD,
+		Usage: a.spent.Usage, CostUSD: a.spent.CostUSD, UnpricedTurns: a.spent.UnpricedTurns, LostUSD: a.spent.LostUSD, BelowUSD: a.spent.BelowUSD,
 		Turns: a.turns, Compactions: a.spent.Compactions, Calls: a.calls, Asked: a.asked, Restarts: a.restarts,
 		Transcript: a.transcript, Store: a.frozen.Store, ToolsetHash: a.frozen.ToolsetHash,
 		Artifacts: a.artifacts, Escalation: a.escalation,

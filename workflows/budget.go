@@ -15,7 +15,7 @@ func (a *agent) left() *float64 {
 	if a.frozen.BudgetUSD == nil {
 		return nil
 	}
-	usd := *a.frozen.BudgetUSD - a.spent.CostUSD - a.spent.LostUSD
+	usd := *a.frozen.BudgetUSD - a.spent.CostUSD - a.spent.LostUSD - a.spent.BelowUSD
 	return &usd
 }
 
@@ -28,8 +28,11 @@ func (a *agent) broke() bool {
 // overBudget says that the budget ended the agent, and why.
 func (a *agent) overBudget(why string) error {
 	lost := ""
+	if a.spent.BelowUSD > 0 {
+		lost = fmt.Sprintf(", and %s USD by agents below", usd(a.spent.BelowUSD))
+	}
 	if a.spent.LostUSD > 0 {
-		lost = fmt.Sprintf(", and up to %s USD by attempts whose answer was lost", usd(a.spent.LostUSD))
+		lost += fmt.Sprintf(", and up to %s USD by attempts whose answer was lost", usd(a.spent.LostUSD))
 	}
 	return fmt.Errorf("the budget of %s USD was reached, %s USD are spent%s: %s", usd(*a.frozen.BudgetUSD), usd(a.spent.CostUSD), lost, why)
 }

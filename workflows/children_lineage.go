@@ -97,7 +97,7 @@ func (g *gate) begets(ctx workflow.Context, workflowType string) error {
 		return g.write(ctx, l)
 	case g.own || g.lineage != nil || poolOf(ctx).bounded():
 		l := g.descent(ctx, 0)
-		if poolOf(ctx).bounded() {
+		if l.BudgetUSD, _ = ctx.Value(lentKey{}).(*float64); l.BudgetUSD == nil && poolOf(ctx).bounded() {
 			// It could spend the whole a second time.
 			l.BudgetUSD = new(float64)
 		}

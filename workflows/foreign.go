@@ -39,6 +39,8 @@ type outcome struct {
 	value  converter.RawValue
 	// dispatched says that the call may have begun.
 	dispatched bool
+	// lent is what the agents of a workflow could spend of the agent's budget; nil if it has none.
+	lent *float64
 }
 
 // foreign runs a permitted call of a tool that is an activity or a workflow of a team's own. What comes back is not shown to
@@ -59,8 +61,11 @@ func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
 	if full {
 		out.result = tool.Fail(tool.Skipped, "the agent's history is nearly full; what other workers return is in it, and no more of their tools are called")
 	} else {
-		out = a.gate.remote(ctx, s.permit, call)
+		lent := a.lend(s.permit)
+		out = a.gate.remote(workflow.WithValue(ctx, lentKey{}, lent), s.permit, call)
 		out.result = revoked(ctx, out.result)
+		out.lent = lent
+		defer a.paidBack(lent)
 	}
 	return a.receive(ctx, s.permit, call, out)
 }
@@ -285,15 +290,20 @@ func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out out
 		req.Result.Failure.Started = true
 		value = converter.NewRawValue(&commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingNil)}})
 	}
+	if out.lent != nil && out.dispatched {
+		req.Child, req.LentUSD = p.place.ActivityID, *out.lent
+	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: time.Minute, Summary: label(call.Name) + " · result",
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute, MaximumAttempts: 10,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore}},
 	})
-	var res tool.Result
+	var res protocol.ReceiveResponse
 	if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityReceiveResult, req, value), &res); err != nil {
 		workflow.GetLogger(ctx).Error("assent: a result could not be received", "tool", call.Name, "call", call.ID, "error", err)
+		a.spent.BelowUSD += req.LentUSD
 		return lostOutcome(out)
 	}
-	return res
+	a.spent.BelowUSD += res.SpentUSD
+	return res.Result
 }

@@ -99,6 +99,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		res, err = i.Next.ExecuteWorkflow(ctx, in)
 	}
 	err = g.ending(ctx, err)
+	g.account(ctx)
 	g.leave(ctx, err)
 	return res, err
 }

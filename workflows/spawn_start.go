@@ -86,7 +86,7 @@ func spentBy(res protocol.AgentResult, err error, part *float64) float64 {
 	switch {
 	case err == nil:
 		// What was lost on its way may have cost that.
-		return max(0, res.CostUSD+res.LostUSD)
+		return max(0, res.CostUSD+res.LostUSD+res.BelowUSD)
 	case errors.Is(err, errTaken), isConfig(err), part == nil:
 		return 0
 	}

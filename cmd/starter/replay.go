@@ -238,7 +238,7 @@ func (j *replaying) judge(c *replayed, d verify.Decided) error {
 
 // chain is the one under which a call is judged: it depends on the profile and on what its run brought along.
 func (j *replaying) chain(d verify.Decided) (*permission.Chain, error) {
-	key, err := json.Marshal([]any{d.Profile, d.Tighten, d.Vetted, d.Isolation})
+	key, err := json.Marshal([]any{d.Profile, d.Tighten, d.Vetted, d.Isolation, d.Parents})
 	if err != nil {
 		return nil, err
 	}
@@ -252,6 +252,9 @@ func (j *replaying) chain(d verify.Decided) (*permission.Chain, error) {
 			return nil, err
 		}
 		spec.Profile = profile.Permissions
+		if spec.Parent, err = config.ParentLayer(j.file.Profile, profile, d.Parents); err != nil {
+			return nil, err
+		}
 	}
 	if t := d.Tighten; t != nil {
 		spec.AgentDeny, spec.AgentAsk = t.Deny, t.Ask

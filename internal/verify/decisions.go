@@ -22,6 +22,8 @@ type Decided struct {
 	Profile string
 	// Tighten holds the rules of the agent's own input.
 	Tighten *protocol.Tighten
+	// Parents are the agents above whose policy the agent has inherited.
+	Parents []protocol.Parent
 	// Vetted are the lines that answers of before had added, also in the runs that this one continues.
 	Vetted    []permission.Vetted
 	Isolation string
@@ -52,7 +54,7 @@ func Decisions(events []*historypb.HistoryEvent, c converter.DataConverter) []De
 			o.Profile, o.Tighten = r.input.AgentType, r.input.Permissions
 		}
 		if r.frozen != nil {
-			o.Isolation = string(r.frozen.Isolation.Kind)
+			o.Isolation, o.Parents = string(r.frozen.Isolation.Kind), r.frozen.Parents
 		}
 		for _, v := range r.lines() {
 			o.Vetted = append(o.Vetted, v.Line)

@@ -166,7 +166,7 @@ var engine = map[string]bool{
 	protocol.ActivityDecideSlow: true, protocol.ActivityAdmitSlow: true, protocol.ActivityResolveToolset: true, protocol.ActivityResolveRef: true,
 	protocol.ActivityGenerate: true, protocol.ActivityAcquireWorktree: true, protocol.ActivityCollectWorktree: true,
 	protocol.ActivityDisposeWorktree: true, protocol.ActivityObserve: true, protocol.ActivityReceiveResult: true,
-	protocol.ActivityAskApprover: true,
+	protocol.ActivityAskApprover: true, protocol.ActivityJoinAgent: true, protocol.ActivityForwardAnswer: true,
 }
 
 func (r *record) activity(e *historypb.HistoryEvent) {

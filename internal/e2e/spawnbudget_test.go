@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
+	"github.com/assent-dev/assent/workflows"
+)
+
+// spending costs a tenth of a dollar in each of ten turns.
+const (
+	turnUSD  = 0.1
+	spending = `turns:
+  - {calls: [{tool: look, args: {text: "1"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "2"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "3"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "4"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "5"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "6"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "7"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "8"}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: look, args: {text: "9"}}], usage: {outputTokens: 1000}}
+  - {say: done, usage: {outputTokens: 1000}}
+`
+)
+
+func pricing(names ...string) func(*worker.Config) {
+	return func(cfg *worker.Config) {
+		cfg.Prices = model.Prices{}
+		for _, n := range names {
+			cfg.Prices["scripted:"+n] = model.Price{Rates: model.Rates{Input: 0.001, Output: 100}}
+		}
+	}
+}
+
+// pooled spawns agents that share a budget.
+func pooled(ctx workflow.Context, pool float64, inputs []protocol.AgentInput) ([]protocol.AgentResult, error) {
+	ctx = workflows.WithBudget(ctx, pool)
+	children := make([]*workflows.Child, len(inputs))
+	for i, in := range inputs {
+		children[i] = workflows.Spawn(ctx, in)
+	}
+	results := make([]protocol.AgentResult, len(inputs))
+	for i, c := range children {
+		var err error
+		if results[i], err = c.Get(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// A child that trips its budget ends by it and hangs nobody, and all together spend no more than the pool and one turn for
+// each that was at work.
+func TestChildrenWithinABudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.planning(setup{Script: speaks}, map[string]string{"spender": spending}, map[string]any{"Pooled": pooled}, pricing("spender"))
+	of := func(prompt string, usd float64) protocol.AgentInput {
+		in := task("spender", prompt)
+		if usd > 0 {
+			in.BudgetUSD = &usd
+		}
+		return in
+	}
+	var res []protocol.AgentResult
+	w.got(w.plans(w.id, "Pooled", 0.7, []protocol.AgentInput{of("a", 0.3), of("b", 0.3), of("c", 0.3), of("d", 0)}), &res)
+	sum := 0.0
+	for _, r := range res {
+		require.Equal(t, protocol.LimitHit, r.Status, r.Error)
+		sum += r.CostUSD
+	}
+	require.Greater(t, sum, 0.5)
+	require.LessOrEqual(t, sum, 0.7+3*turnUSD)
+	require.Contains(t, res[0].Error, "budget")
+}
+
+// Without prices a budget holds nothing, and is refused.
+func TestBudgetOverChildrenWithoutAPrice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.planning(setup{Script: speaks}, nil, map[string]any{"Pooled": pooled})
+	err := w.plans(w.id, "Pooled", 0.7, []protocol.AgentInput{task("p", "a")}).Get(t.Context(), nil)
+	require.ErrorContains(t, err, "no price is known")
+}
+
+// What a workflow that is a tool spends on agents is the money of the agent that called it, and bounded by what that has left.
+func TestBudgetOfAnAgentOverItsPlanner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	boss := `turns:
+  - {calls: [{tool: delegate, args: {prompt: x}}], usage: {outputTokens: 1000}}
+  - {calls: [{tool: delegate, args: {prompt: "y"}}], usage: {outputTokens: 1000}}
+  - {say: done, usage: {outputTokens: 1000}}
+`
+	w.planning(setup{Script: speaks}, map[string]string{"spender": spending, "boss": boss}, map[string]any{
+		"Delegate": func(ctx workflow.Context, in map[string]string) (protocol.Status, error) {
+			res, err := workflows.Spawn(ctx, task("spender", in["prompt"])).Get(ctx)
+			return res.Status, err
+		}}, pricing("spender", "boss"), func(cfg *worker.Config) {
+		d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string"}}}`), "Delegate", w.queue, tool.Read)
+		require.NoError(t, err)
+		cfg.Tools = append(cfg.Tools, d)
+		p := cfg.Profiles["boss"]
+		p.Tools = []string{"delegate"}
+		cfg.Profiles["boss"] = p
+	})
+	in, usd := task("boss", "go"), 1.5
+	in.BudgetUSD = &usd
+	var res protocol.AgentResult
+	w.got(w.plans(w.id, protocol.WorkflowAgent, in), &res)
+	require.Equal(t, protocol.LimitHit, res.Status, res.Error)
+	// Ten turns of the first, and what was left for the second.
+	require.InDelta(t, 1.3, res.BelowUSD, turnUSD+0.05)
+	require.InDelta(t, 2*turnUSD, res.CostUSD, 0.01)
+	require.LessOrEqual(t, res.CostUSD+res.BelowUSD, 1.5+turnUSD)
+	require.Contains(t, res.Error, "by agents below")
+	w.replays(w.id)
+}

@@ -1,0 +1,58 @@
+package workflows
+
+import (
+	"encoding/json"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+type lentKey struct{}
+
+// lend lets the agents of a workflow that is called as a tool spend what the budget has left; nil without a budget. Calls at
+// once do not get the same money: the second has nothing for agents until the first has ended.
+func (a *agent) lend(p *permit) *float64 {
+	left := a.left()
+	if left == nil || p.facts.Remote.Kind != tool.RemoteWorkflow {
+		return nil
+	}
+	usd := max(0, *left-a.lent)
+	a.lent += usd
+	return &usd
+}
+
+// paidBack ends a loan: what was spent of it is counted by then.
+func (a *agent) paidBack(lent *float64) {
+	if lent != nil {
+		a.lent = max(0, a.lent-*lent)
+	}
+}
+
+// account leaves what this run's agents have spent to the agent that lent the money, which a workflow's result does not say.
+// What agents hold that are still at work counts as spent.
+func (g *gate) account(ctx workflow.Context) {
+	if g.own || g.lineage == nil || g.lineage.BudgetUSD == nil || g.kin == nil || g.kin.total == 0 {
+		return
+	}
+	usd := g.kin.pool.spent + g.kin.pool.reserved
+	if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoSpent: sum{usd, new(bool)}}); err != nil {
+		workflow.GetLogger(ctx).Warn("assent: what the agents have spent is not in the memo", "error", err)
+	}
+}
+
+// sum is an amount that is encoded once, like memo: a codec that fails leaves text that is no amount.
+type sum struct {
+	usd   float64
+	tried *bool
+}
+
+// MarshalJSON is called by the converters.
+func (s sum) MarshalJSON() ([]byte, error) {
+	if *s.tried {
+		return []byte(`"unknown"`), nil
+	}
+	*s.tried = true
+	return json.Marshal(s.usd)
+}
