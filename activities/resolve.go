@@ -16,11 +16,12 @@ import (
 
 // ResolveToolset freezes what an agent may use for its life: tools, models, limits, isolation.
 func (e *Engine) ResolveToolset(ctx context.Context, req protocol.ResolveRequest) (protocol.ResolveResponse, error) {
-	resp, err := e.resolve(ctx, req.Input, req.Parents)
+	resp, err := e.resolve(ctx, req)
 	return resp, wire(err)
 }
 
-func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput, above []protocol.Parent) (protocol.ResolveResponse, error) {
+func (e *Engine) resolve(ctx context.Context, req protocol.ResolveRequest) (protocol.ResolveResponse, error) {
+	in := req.Input
 	var resp protocol.ResolveResponse
 	p, ok := e.cfg.Profiles[in.AgentType]
 	if !ok {
@@ -41,7 +42,7 @@ func (e *Engine) resolve(ctx context.Context, in protocol.AgentInput, above []pr
 	if n := size(in.Permissions); n > protocol.MaxTighten {
 		return resp, fault.Configf("permissions", "have %d bytes of JSON, at most %d fit: they travel with every call", n, protocol.MaxTighten)
 	}
-	parents, guards, err := e.inherited(p, above)
+	parents, guards, err := e.inherited(ctx, p, req)
 	if err != nil {
 		return resp, err
 	}

@@ -77,8 +77,9 @@ type VettedLine struct {
 // ResolveRequest asks a worker for everything that is frozen for an agent's life.
 type ResolveRequest struct {
 	Input AgentInput `json:"input"`
-	// Parents are the agents above, outermost first.
-	Parents []Parent `json:"parents,omitempty"`
+	// Lineage is what the agent was given by the run that spawned it, ParentRun, as the server says; nil at the root.
+	Lineage   *Lineage `json:"lineage,omitempty"`
+	ParentRun string   `json:"parentRun,omitempty"`
 }
 
 // ResolveResponse is recorded once; restarts keep it.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"crypto/hmac"
 	"encoding/json"
 
 	"github.com/assent-dev/assent/fault"
@@ -27,6 +28,51 @@ type Lineage struct {
 	BudgetUSD *float64 `json:"budgetUSD,omitempty"`
 	// Parents are the agents above whose policy a profile with inheritPermissions takes, outermost first.
 	Parents []Parent `json:"parents,omitempty"`
+	KeyID   string   `json:"kid,omitempty"`
+	// MAC is unpadded URL base64 of HMAC-SHA256 over Material; empty without a key. Only Parents need it: whoever inherits
+	// from them may do what they may.
+	MAC string `json:"mac,omitempty"`
+}
+
+// Material is what the MAC is over: the canonical JSON of {"lineage": l without its mac, "namespace", "run"}, where run is
+// the parent's, as the server tells the child.
+func (l Lineage) Material(namespace, run string) ([]byte, error) {
+	l.MAC = ""
+	b, err := json.Marshal(map[string]any{"lineage": l, "namespace": namespace, "run": run})
+	if err != nil {
+		return nil, err
+	}
+	return canonjson.Canonical(b)
+}
+
+// SignLineage returns l with key id and MAC, or l unchanged when the ring is empty.
+func (r Keyring) SignLineage(l Lineage, namespace, run string) (Lineage, error) {
+	l.KeyID, l.MAC = "", ""
+	if r.Empty() {
+		return l, nil
+	}
+	l.KeyID = r.keys[0].ID
+	material, err := l.Material(namespace, run)
+	l.MAC = mac(r.keys[0].Secret, material)
+	return l, err
+}
+
+// VerifyLineage reports whether a worker that shares a key has written l for a child of that run. Without a key every
+// lineage is taken for true, as a grant is.
+func (r Keyring) VerifyLineage(l Lineage, namespace, run string) bool {
+	if r.Empty() {
+		return true
+	}
+	material, err := l.Material(namespace, run)
+	if err != nil {
+		return false
+	}
+	for _, k := range r.keys {
+		if k.ID == l.KeyID {
+			return hmac.Equal([]byte(mac(k.Secret, material)), []byte(l.MAC))
+		}
+	}
+	return false
 }
 
 // Parent is the policy of an agent above: its profile, and the rules that its own input brought.

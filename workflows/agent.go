@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -138,7 +139,7 @@ func control(ctx workflow.Context, summary string) workflow.Context {
 
 func (a *agent) resolve(ctx workflow.Context) error {
 	err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "freeze tools · "+label(a.in.AgentType)), protocol.ActivityResolveToolset,
-		protocol.ResolveRequest{Input: a.in, Parents: a.gate.parents()}), &a.frozen)
+		a.gate.resolving(ctx, a.in)), &a.frozen)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (a *agent) index() (err error) {
 	for _, f := range a.frozen.Tools {
 		a.facts[f.Name] = f
 	}
-	a.gate.identity = &protocol.Parent{Profile: a.in.AgentType, Tighten: a.in.Permissions}
+	a.gate.line = append(slices.Clone(a.frozen.Parents), protocol.Parent{Profile: a.in.AgentType, Tighten: a.in.Permissions})
 	if a.in.Permissions != nil {
 		if a.tighten, err = json.Marshal(a.in.Permissions); err != nil {
 			return configError(err)

@@ -37,6 +37,29 @@ func inherited(ctx workflow.Context) *protocol.Lineage {
 	return &l
 }
 
+// resolving is the request to freeze an agent, with what its worker needs to look at the lineage.
+func (g *gate) resolving(ctx workflow.Context, in protocol.AgentInput) protocol.ResolveRequest {
+	req := protocol.ResolveRequest{Input: in}
+	if g.lineage != nil && len(g.lineage.Parents) > 0 {
+		req.Lineage, req.ParentRun = g.lineage, workflow.GetInfo(ctx).ParentWorkflowExecution.RunID
+	}
+	return req
+}
+
+// vouch looks whether the agents above a workflow are proved, before it passes them on under its own worker's signature. It
+// is recorded, because keys change.
+func (g *gate) vouch(ctx workflow.Context) {
+	if g.own || g.lineage == nil || len(g.lineage.Parents) == 0 {
+		return
+	}
+	var proved bool
+	err := workflow.SideEffect(ctx, func(ctx workflow.Context) any {
+		info := workflow.GetInfo(ctx)
+		return g.cfg.Keys.VerifyLineage(*g.lineage, info.Namespace, info.ParentWorkflowExecution.RunID)
+	}).Get(&proved)
+	g.dubious = err != nil || !proved
+}
+
 // root is the workflow id of the first of the tree.
 func (g *gate) root(ctx workflow.Context) string {
 	if g.lineage != nil {
@@ -58,14 +81,10 @@ func (g *gate) depth() int {
 
 // parents are those above a child of this run, whose policy the child may inherit.
 func (g *gate) parents() []protocol.Parent {
-	var list []protocol.Parent
-	if g.lineage != nil {
-		list = slices.Clone(g.lineage.Parents)
+	if g.own || g.lineage == nil {
+		return slices.Clone(g.line)
 	}
-	if g.identity != nil {
-		list = append(list, *g.identity)
-	}
-	return list
+	return slices.Clone(g.lineage.Parents)
 }
 
 // descent is the lineage of what this run starts.
@@ -108,6 +127,17 @@ func (g *gate) begets(ctx workflow.Context, workflowType string) error {
 
 // write puts a lineage into the header of what ctx starts.
 func (g *gate) write(ctx workflow.Context, l protocol.Lineage) error {
+	if workflow.IsReplaying(ctx) {
+		// The child is in history with the one that it got then.
+		return nil
+	}
+	var err error
+	if info := workflow.GetInfo(ctx); !g.dubious {
+		l, err = g.cfg.Keys.SignLineage(l, info.Namespace, info.WorkflowExecution.RunID)
+	}
+	if err != nil {
+		return fmt.Errorf("encode lineage: %w", err)
+	}
 	payload, err := converter.GetDefaultDataConverter().ToPayload(l)
 	if err != nil {
 		return fmt.Errorf("encode lineage: %w", err)

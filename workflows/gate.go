@@ -105,11 +105,13 @@ type gate struct {
 	nextCall int
 	// passed says that this workflow type went through the gate in a run before this one.
 	passed bool
-	// lineage says where in a tree of agents the run stands, nil at its root; kin are its children. identity is set in an
-	// agent: what its descendants may inherit.
-	lineage  *protocol.Lineage
-	kin      *family
-	identity *protocol.Parent
+	// lineage says where in a tree of agents the run stands, nil at its root; kin are its children. line is set in an agent:
+	// itself, behind those whose policy it has, which is all that anybody below can inherit.
+	lineage *protocol.Lineage
+	kin     *family
+	line    []protocol.Parent
+	// dubious says that the agents above are not proved.
+	dubious bool
 	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
 	anew bool
 }

@@ -89,6 +89,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	}
 	g.lineage = inherited(ctx)
 	g.board.lineage = g.lineage
+	g.vouch(ctx)
 	g.restore(ctx)
 	var res any
 	var err error

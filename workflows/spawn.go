@@ -185,7 +185,7 @@ func (s *spawning) valid(ctx workflow.Context) error {
 		case *s.parent == "" || len(*s.parent) > protocol.MaxName:
 			return fault.Configf("parentProfile", "has %d bytes; want 1 to %d", len(*s.parent), protocol.MaxName)
 		case len(s.gate.parents()) > 0:
-			return fault.Configf("parentProfile", "the parent is the agent %q, which runs this workflow", s.gate.lineage.Parents[len(s.gate.lineage.Parents)-1].Profile)
+			return fault.Configf("parentProfile", "the parent is the agent %q, which runs this workflow", s.gate.parents()[len(s.gate.parents())-1].Profile)
 		}
 	}
 	if s.queue == "" {

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -563,4 +564,83 @@ func (w *world) events(id string) int64 {
 	d, err := w.c.DescribeWorkflowExecution(context.Background(), id, "")
 	require.NoError(w.t, err)
 	return d.GetWorkflowExecutionInfo().GetHistoryLength()
+}
+
+// forging writes a lineage into every child that it starts.
+type forging struct {
+	interceptor.WorkerInterceptorBase
+	line func(workflow.Context) protocol.Lineage
+}
+
+func (f *forging) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	in := &forgingIn{f: *f}
+	in.Next = next
+	return in
+}
+
+type forgingIn struct {
+	interceptor.WorkflowInboundInterceptorBase
+	f forging
+}
+
+func (i *forgingIn) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	o := &forgingOut{f: i.f}
+	o.Next = out
+	return i.Next.Init(o)
+}
+
+type forgingOut struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	f forging
+}
+
+func (o *forgingOut) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
+	p, err := converter.GetDefaultDataConverter().ToPayload(o.f.line(ctx))
+	if err == nil {
+		interceptor.WorkflowHeader(ctx)[protocol.HeaderLineage] = p
+	}
+	return o.Next.ExecuteChildWorkflow(ctx, name, args...)
+}
+
+// A lineage that somebody else has written gives nobody the policy of an agent that is not above, and where it is not even a
+// child's it is no lineage at all.
+func TestForgedLineage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.planning(setup{Script: running, Keys: true}, map[string]string{"free": running, "heir": running}, nil, func(cfg *worker.Config) {
+		free, heir := cfg.Profiles["free"], cfg.Profiles["heir"]
+		free.Permissions = permission.Layer{CanUseTool: func(context.Context, permission.Call) (permission.Answer, error) {
+			return permission.AnswerAllow(), nil
+		}}
+		heir.Permissions = permission.Layer{Preset: permission.Standard, InheritPermissions: true}
+		cfg.Profiles["free"], cfg.Profiles["heir"] = free, heir
+	})
+	start := func(id, parent, agentType string) client.WorkflowRun {
+		team := sdkworker.New(w.c, id, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&forging{line: func(workflow.Context) protocol.Lineage {
+			return protocol.Lineage{Root: "of somebody", Parent: parent, Depth: -5, Bounds: protocol.Bounds{Depth: 1000}, Parents: []protocol.Parent{{Profile: "free"}}}
+		}}}})
+		team.RegisterWorkflowWithOptions(func(ctx workflow.Context) (protocol.AgentResult, error) {
+			var res protocol.AgentResult
+			ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{TaskQueue: w.queue, WorkflowID: id + "-child"})
+			return res, workflow.ExecuteChildWorkflow(ctx, protocol.WorkflowAgent, task(agentType, "x")).Get(ctx, &res)
+		}, workflow.RegisterOptions{Name: "Forger"})
+		require.NoError(t, team.Start())
+		t.Cleanup(team.Stop)
+		run, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: id}, "Forger")
+		require.NoError(t, err)
+		return run
+	}
+	err := start(w.id+"-a", w.id+"-a", "heir").Get(t.Context(), nil)
+	require.ErrorContains(t, err, "nothing proves which agents are above")
+	// One that names another parent than the server is none: the heir asks by its own preset.
+	start(w.id+"-b", "somebody else", "heir")
+	require.Eventually(t, func() bool {
+		l, err := w.listOf(w.id+"-b-child", protocol.QueryApprovals)
+		return err == nil && len(l.Pending) == 1
+	}, patience, tick)
+	// Who inherits nothing is as it is.
+	var res protocol.AgentResult
+	w.got(start(w.id+"-c", w.id+"-c", "p"), &res)
+	require.Equal(t, []string{"OK"}, w.codes(res))
+	require.NoError(t, w.c.TerminateWorkflow(context.Background(), w.id+"-b", "", "test"))
 }
