@@ -73,7 +73,7 @@ func (r *run) begin(args []any) {
 	}
 	ctx := context.Background()
 	parent := read(r.came)
-	traceID, spanID := derivedTrace(r.info.FirstRunID), derivedSpan("agent", r.info.FirstRunID)
+	traceID, spanID := derivedTrace(r.root()), derivedSpan("agent", r.info.FirstRunID)
 	if parent.IsValid() {
 		traceID = parent.TraceID()
 	}
@@ -106,6 +106,14 @@ func (r *run) begin(args []any) {
 		r.here.Parent, r.here.State = written(s), s.TraceState().String()
 	}
 	r.here.Agent = r.agent
+}
+
+// root is what agents have in common that one workflow has started without a span.
+func (r *run) root() string {
+	if root := r.info.RootWorkflowExecution; root != nil && root.RunID != "" {
+		return root.RunID
+	}
+	return r.info.FirstRunID
 }
 
 func (r *run) common() []attribute.KeyValue {
@@ -156,7 +164,7 @@ func (r *run) closed(q approval.Approval, c approval.Closed) {
 	ctx := under(context.Background(), r.here)
 	traceID := trace.SpanContextFromContext(ctx).TraceID()
 	if !traceID.IsValid() {
-		traceID = derivedTrace(r.info.FirstRunID)
+		traceID = derivedTrace(r.root())
 	}
 	attrs := append(r.common(), genToolName.String(q.Tool), genToolCall.String(q.CallID), keyApproval.String(q.Key), keyHow.String(string(c.How)),
 		keyDecidedBy.String(string(q.DecidedBy)), keyWait.Float64(wait.Seconds()))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -24,6 +25,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	sdklog "go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
@@ -468,4 +470,96 @@ func TestSpansInsideATeamsOwn(t *testing.T) {
 			require.NotEqual(t, one(t, spans, "invoke_agent p").Span, s.Parent)
 		}
 	}
+}
+
+// The agents that a workflow spawns are in the trace of whoever started it, or in one of their own; a feed follows all of them.
+func TestSpansAndEventsOfSpawnedAgents(t *testing.T) {
+	t.Parallel()
+	w, file, _, provider := observed(t)
+	w.planning(setup{Script: speaks}, map[string]string{"q": running}, nil)
+	ctx, request := provider.Tracer("service").Start(context.Background(), "POST /plan")
+	_, err := w.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue}, "Plan", []protocol.AgentInput{task("p", "a"), task("q", "b")})
+	require.NoError(t, err)
+	request.End()
+	feed, err := follow.Start(context.Background(), w.c, w.id, "", follow.Options{Wait: true, Children: true})
+	require.NoError(t, err)
+	told := map[string][]follow.Kind{}
+	for e := range feed.Events {
+		told[e.WorkflowID] = append(told[e.WorkflowID], e.Kind)
+	}
+	end, err := feed.Wait()
+	require.NoError(t, err)
+	require.Equal(t, "completed", end.Closed)
+	children := w.begot(w.id)
+	require.Len(t, children, 2)
+	require.Len(t, told, 3)
+	for _, id := range children {
+		require.Equal(t, follow.AgentStart, told[id][0])
+		require.Equal(t, follow.AgentEnd, told[id][len(told[id])-1])
+	}
+	for _, kind := range []follow.Kind{follow.ChildStart, follow.ChildEnd} {
+		require.Equal(t, 2, strings.Count(fmt.Sprint(told[w.id]), string(kind)))
+	}
+
+	spans := file.read(t)
+	unique(t, spans)
+	root := one(t, spans, "POST /plan")
+	for _, name := range []string{"invoke_agent p", "invoke_agent q"} {
+		require.Equal(t, root.Span, one(t, spans, name).Parent)
+	}
+	require.Equal(t, one(t, spans, "invoke_agent q").Span, one(t, spans, "execute_tool run").Parent)
+	for _, s := range spans {
+		require.Equal(t, root.Trace, s.Trace)
+	}
+
+	before := len(spans)
+	var res []protocol.AgentResult
+	w.got(w.plans(w.id+"-2", "Plan", []protocol.AgentInput{task("p", "a"), task("q", "b")}), &res)
+	spans = file.read(t)[before:]
+	for _, s := range spans {
+		require.Equal(t, spans[0].Trace, s.Trace, s.Name)
+		require.NotEqual(t, root.Trace, s.Trace)
+	}
+	require.Empty(t, one(t, spans, "invoke_agent p").Parent)
+}
+
+// Guarded activities of a team's own workflow have the same spans, without an agent.
+func TestSpansOfAGuardedWorkflow(t *testing.T) {
+	t.Parallel()
+	w, file, reader, provider := observed(t)
+	g := newGuard(t, worker.GuardConfig{Tools: map[string]tool.Options{"Deploy": {Risk: tool.Execute}}, DecideTimeout: 20 * time.Second,
+		Permissions: permission.Layer{Preset: permission.Standard}, Log: logger()})
+	wk := sdkworker.New(w.c, w.queue, options(g))
+	wk.RegisterActivityWithOptions(func(_ context.Context, what string) (string, error) { return what, nil }, activity.RegisterOptions{Name: "Deploy"})
+	wk.RegisterWorkflowWithOptions(func(ctx workflow.Context, what string) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteActivity(ctx, "Deploy", what).Get(ctx, nil)
+	}, workflow.RegisterOptions{Name: "Release"})
+	require.NoError(t, wk.Start())
+	t.Cleanup(wk.Stop)
+	ctx, request := provider.Tracer("service").Start(context.Background(), "POST /release")
+	run, err := w.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: w.id, TaskQueue: w.queue}, "Release", "api")
+	require.NoError(t, err)
+	request.End()
+	var key string
+	require.Eventually(t, func() bool {
+		l, err := w.listOf(w.id, protocol.GuardQueryApprovals)
+		if err != nil || len(l.Pending) != 1 {
+			return false
+		}
+		key = l.Pending[0].Key
+		return true
+	}, patience, tick)
+	require.NoError(t, w.c.SignalWorkflow(context.Background(), w.id, "", protocol.GuardSignalApproval, protocol.Resolution{Key: key, Decision: approval.Allow}))
+	w.got(run, nil)
+	spans := file.read(t)
+	unique(t, spans)
+	require.Len(t, spans, 4)
+	for _, name := range []string{"decide Deploy", "approval Deploy", "execute_tool Deploy"} {
+		s := one(t, spans, name)
+		require.Equal(t, one(t, spans, "POST /release").Span, s.Parent)
+		require.NotContains(t, s.Attributes, "gen_ai.agent.name")
+		require.Equal(t, "Deploy", s.Attributes["gen_ai.tool.name"])
+	}
+	require.Equal(t, map[string]float64{"assent.code=OK,gen_ai.tool.name=Deploy": 1}, points(t, reader, telemetry.MetricToolDuration))
 }
