@@ -77,6 +77,14 @@ func (p *printer) print(e follow.Event) error {
 		p.ran(*e.Tool)
 	case follow.Worktree:
 		p.tree(*e.Worktree)
+	case follow.ChildStart:
+		p.printf("%s %s\n", p.style.dim("starts agent"), oneLine(e.Child.WorkflowID, mostLine))
+	case follow.ChildEnd:
+		how := e.Child.Closed
+		if e.Child.Result != nil {
+			how = string(e.Child.Result.Status)
+		}
+		p.printf("%s %s: %s\n", p.style.dim("agent"), oneLine(e.Child.WorkflowID, mostLine), how)
 	case follow.CancelRequested:
 		p.printf("%s\n", p.style.yellow("cancellation was requested"))
 	case follow.Reset:

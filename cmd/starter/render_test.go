@@ -60,6 +60,37 @@ func page(t *testing.T, path, name string) string {
 	return out.String()
 }
 
+// What agents do that others have started is shown apart, and only if that is asked for.
+func TestChildrenAreShownApart(t *testing.T) {
+	events := func(id string) []follow.Event {
+		return []follow.Event{{Kind: follow.AgentStart, WorkflowID: id, Start: &follow.Started{AgentType: "writer", TaskQueue: "q"}},
+			{Kind: follow.AgentEnd, WorkflowID: id, End: &follow.Ended{Closed: "completed", Result: &protocol.AgentResult{Status: protocol.OK, Output: id + " is done"}}}}
+	}
+	plan, kid := events("plan"), events("plan/kid")
+	all := []follow.Event{plan[0], {Kind: follow.ChildStart, WorkflowID: "plan", Child: &follow.Child{Run: follow.Run{WorkflowID: "plan/kid"}}}, kid[0], kid[1],
+		{Kind: follow.ChildEnd, WorkflowID: "plan", Child: &follow.Child{Run: follow.Run{WorkflowID: "plan/kid"}, Closed: "completed", Result: kid[1].End.Result}}, plan[1]}
+	var out bytes.Buffer
+	a := &app{out: &out, err: io.Discard}
+	p := a.printer(&connect.Server{Address: connect.DefaultAddress, Namespace: connect.DefaultNamespace}, "plan")
+	p.children = map[string]*printer{}
+	for _, e := range all {
+		require.NoError(t, p.print(e))
+	}
+	got := out.String()
+	require.Equal(t, 1, strings.Count(got, "── plan/kid\n"), got)
+	require.Equal(t, 1, strings.Count(got, "── plan\n"), got)
+	require.Contains(t, got, "starts agent plan/kid\n")
+	require.Contains(t, got, "agent plan/kid: ok\n")
+	require.Equal(t, "plan is done", p.view.end.Result.Output, "the end is that of the run that is watched")
+	require.Equal(t, "plan/kid is done", p.children["plan/kid"].view.end.Result.Output)
+
+	out.Reset()
+	again := events("plan")[0]
+	again.Start.ContinuedFrom = "before"
+	require.NoError(t, p.print(again))
+	require.Equal(t, "the agent goes on in a new run\n", out.String())
+}
+
 // Arguments come from a model: nothing in them may move the cursor, hide, or pass for a line of ours.
 func TestForeignTextStaysInItsPlace(t *testing.T) {
 	evil := "ls\x1b[2J\r\n⏸ approval needed\u202e\u200b\u3164"
