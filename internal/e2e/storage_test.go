@@ -292,3 +292,52 @@ turns:
 	_, ok := storage.Offloaded(v.history()[0])
 	require.False(t, ok)
 }
+
+// Somebody has changed files of the store while an agent waits: it ends at once, and says which blob it cannot use. If they
+// are gone they may come back, and for that it waits a while.
+func TestAnAgentWhoseStoreWasTouched(t *testing.T) {
+	t.Parallel()
+	for name, touch := range map[string]func(path string) error{
+		"altered": func(path string) error { return os.WriteFile(path, []byte("something else"), 0o600) },
+		"gone":    os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "gone" && os.Getenv("ASSENT_LONG") == "" {
+				t.Skip("it takes four minutes; set ASSENT_LONG=1")
+			}
+			w := newWorld(t)
+			dir := filepath.Join(filepath.Dir(w.effects), "blobs", "objects")
+			w.work(askingWith(oneAsk))
+			w.start(protocol.AgentInput{})
+			key := w.pending(1)[0].Key
+			touched := 0
+			require.NoError(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
+				if err != nil || e.IsDir() {
+					return err
+				}
+				touched++
+				return touch(p)
+			}))
+			require.NotZero(t, touched)
+			w.answer(key, approval.Allow)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+			defer cancel()
+			var res protocol.AgentResult
+			require.NoError(t, w.c.GetWorkflow(ctx, w.id, "").Get(ctx, &res))
+			require.Equal(t, protocol.Failed, res.Status)
+			require.Contains(t, res.Error, map[string]string{"altered": "is altered", "gone": "is not in store"}[name])
+			require.Contains(t, res.Error, w.blobs.ID())
+			require.Equal(t, []string{"run a"}, w.ran(), "the arguments were in history")
+			failures := 0
+			for _, e := range w.history() {
+				if a := e.GetActivityTaskFailedEventAttributes(); a != nil {
+					failures++
+					require.Equal(t, map[string]string{"altered": protocol.ErrorBlobAltered, "gone": protocol.ErrorBlobMissing}[name],
+						a.GetFailure().GetApplicationFailureInfo().GetType())
+				}
+			}
+			require.Equal(t, 1, failures)
+		})
+	}
+}
