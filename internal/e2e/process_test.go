@@ -23,6 +23,7 @@ import (
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/internal/e2e/replaytest"
 	"github.com/assent-dev/assent/model/scripted"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/telemetry"
@@ -187,6 +188,7 @@ func serve() error {
 		sdkworker.SetStickyWorkflowCacheSize(0)
 	}
 	w := sdkworker.New(c, s.Queue, s.Setup.Build.options(options(p)))
+	replaytest.Register(w)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if err := w.Start(); err != nil {

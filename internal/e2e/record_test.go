@@ -129,6 +129,14 @@ turns:
 			w.keep("foreign-" + kind)
 		})
 	}
+	for name, play := range spawnShapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			play(w)
+			w.keep(name)
+		})
+	}
 	t.Run("guarded-workflow", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)

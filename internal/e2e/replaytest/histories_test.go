@@ -45,6 +45,8 @@ func TestWithoutThePlugin(t *testing.T) {
 			switch {
 			case name == "before-the-guard", name == "drained":
 				require.NoError(t, err)
+			case strings.HasPrefix(name, "spawned"):
+				require.ErrorContains(t, err, "TMPRL1100")
 			case strings.HasPrefix(name, "guarded-"):
 				// docs/embedding.md says what these words mean.
 				require.ErrorContains(t, err, "TMPRL1100")
