@@ -2,16 +2,22 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/workflows"
 )
 
 // spawnShapes are histories of workflows that spawn.
@@ -89,5 +95,70 @@ func TestWorkerIsKilledWhileChildrenRun(t *testing.T) {
 	require.Equal(t, []string{"hold a", "hold a", "hold a"}, w.ran(), "nothing ran twice")
 	require.Len(t, w.begot(w.id), 3)
 	require.NotContains(t, gitRun(t, repo, "worktree", "list"), root)
+	w.replays(w.id)
+}
+
+// A planner that is reset while its agents work gets agents of its own again; those of the run before are stopped, and no
+// tree stays.
+func TestPlannerIsResetWhileChildrenRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	repo, root := newRepo(t), filepath.Join(t.TempDir(), "trees")
+	w.planning(setup{Script: holding, Repo: repo, Root: root, Keys: true}, nil, nil)
+	run := w.plans(w.id, "Plan", []protocol.AgentInput{task("p", "a"), task("p", "b")})
+	require.Eventually(t, func() bool { return len(w.ran()) == 2 }, patience, tick)
+	next := w.reset(run.GetRunID(), w.finishedTasks()[0])
+	require.Eventually(t, func() bool { return len(w.ran()) == 4 }, patience, tick)
+	require.NoError(t, os.WriteFile(w.effects+".go", nil, 0o600))
+	var res []protocol.AgentResult
+	w.got(w.c.GetWorkflow(context.Background(), w.id, next), &res)
+	for _, r := range res {
+		require.Equal(t, protocol.OK, r.Status, r.Error)
+	}
+	w.replays(w.id)
+	t.Log(w.begot(w.id))
+	require.Eventually(t, func() bool { return !strings.Contains(gitRun(t, repo, "worktree", "list"), root) }, patience, tick)
+}
+
+// Inputs of many agents together are more than one message to the server holds.
+func TestManyLargeInputsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.planning(setup{Script: speaks}, nil, map[string]any{"Large": func(ctx workflow.Context) ([]protocol.Status, error) {
+		var children []*workflows.Child
+		for i := range 8 {
+			children = append(children, workflows.Spawn(ctx, task("p", strings.Repeat(string(rune('a'+i)), protocol.MaxPrompt))))
+		}
+		var out []protocol.Status
+		for _, c := range children {
+			res, err := c.Get(ctx)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, res.Status)
+		}
+		return out, nil
+	}})
+	var got []protocol.Status
+	w.got(w.plans(w.id, "Large"), &got)
+	require.Equal(t, slices.Repeat([]protocol.Status{protocol.OK}, 8), got)
+}
+
+// Answers that are for nobody come and go; they cost a planner an activity each, up to a bound, and then nothing.
+func TestStrayAnswersToAPlanner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.planning(setup{Script: holding}, nil, nil)
+	run := w.plans(w.id, "Plan", []protocol.AgentInput{task("p", "a")})
+	require.Eventually(t, func() bool { return len(w.ran()) == 1 }, patience, tick)
+	for i := range 60 {
+		for _, raw := range []string{fmt.Sprintf(`{"key":"run-%08x","decision":"allow"}`, i), `{"key":"@","decision":"allow"}`, `{"key":"run@` + w.id + `","decision":"nonsense"}`, `"allow"`, `{}`, `{"key":"` + strings.Repeat("k", 60000) + `"}`} {
+			require.NoError(t, w.c.SignalWorkflow(context.Background(), w.id, "", protocol.GuardSignalApproval, converter.NewRawValue(payloadOf(raw))))
+		}
+	}
+	require.NoError(t, os.WriteFile(w.effects+".go", nil, 0o600))
+	var res []protocol.AgentResult
+	w.got(run, &res)
+	require.Equal(t, protocol.OK, res[0].Status, res[0].Error)
 	w.replays(w.id)
 }
