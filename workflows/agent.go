@@ -35,6 +35,8 @@ func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentSt
 		defer g.board.free(ctx, g.ledger)
 		return a.run(ctx)
 	}
+	// A run that continues a workflow of another type is told of as one that continues, and has no state.
+	g.hear(ctx)
 	if err := in.Validate(); err != nil {
 		return protocol.AgentResult{}, configError(err)
 	}

@@ -28,10 +28,11 @@ func (e *continueError) as(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, protocol.WorkflowAgent, e.in, &e.state)
 }
 
-// due reports whether this history is long enough. A run that has done nothing yet never is.
+// due reports whether this history is long enough. A run that has done nothing yet never is, nor one of a schedule: the SDK
+// does not hand a schedule on.
 func (a *agent) due(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	if a.runTurns == 0 && a.gate.heard == 0 {
+	if a.runTurns == 0 && a.gate.heard == 0 || info.CronSchedule != "" {
 		return false
 	}
 	return info.GetContinueAsNewSuggested() || a.frozen.ContinueAfter > 0 && info.GetCurrentHistoryLength() >= a.frozen.ContinueAfter
@@ -101,10 +102,11 @@ func (g *gate) quiet() bool {
 // next ends this run for the next one, unless there is too much to hand over.
 func (a *agent) next(ctx workflow.Context, results []model.ToolResult, steps []*step) error {
 	e := &continueError{in: a.in, state: a.state(results, steps)}
-	if a.frozen.PromptRef != nil {
+	if a.frozen.PromptRef != nil && workflow.GetInfo(ctx).RetryPolicy == nil {
+		// One that the server tries again begins with this input, and needs the prompt.
 		e.in.Prompt = ""
 	}
-	if weight(e.in)+weight(e.state) > mostState {
+	if n := weight(e.in) + weight(e.state); n > mostState || n > mostState/2 && a.gate.encoded(ctx, e) > mostReceived {
 		if !a.tooLarge {
 			workflow.GetLogger(ctx).Warn("assent: the history is long and the run does not continue as new: there is too much to hand over")
 		}
@@ -114,6 +116,23 @@ func (a *agent) next(ctx workflow.Context, results []model.ToolResult, steps []*
 	// What still unwinds must not put signs up in a run that has ended.
 	a.gate.leaving, a.gate.board.leaving = true, true
 	return e
+}
+
+// encoded is what a next run is left as the team's converter makes it: a codec may make more of it. It is recorded, because
+// that may be another size when the history replays.
+func (g *gate) encoded(ctx workflow.Context, e *continueError) (size int) {
+	dc := g.converter(ctx)
+	err := workflow.SideEffect(ctx, func(workflow.Context) any {
+		payloads, err := dc.ToPayloads(e.in, &e.state)
+		if err != nil {
+			panic(err)
+		}
+		return payloads.Size()
+	}).Get(&size)
+	if err != nil {
+		panic(err)
+	}
+	return size
 }
 
 // unless cancels what a run has begun, unless the next run takes it over.

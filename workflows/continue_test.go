@@ -270,15 +270,22 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
+// idle are tools that only have a name.
+func idle(t *testing.T, n int) (out []*tool.Def) {
+	t.Helper()
+	noop := func(context.Context, *tool.Context, json.RawMessage) (any, error) { return nil, nil }
+	for i := range n {
+		d, err := tool.FromSchema(fmt.Sprintf("%s_%d", strings.Repeat("t", 50), i), "Does nothing.", json.RawMessage(`{"type":"object"}`), noop)
+		require.NoError(t, err)
+		out = append(out, d)
+	}
+	return out
+}
+
 // A turn that is too large for the next run's input waits in its own history, and the run continues after it.
 func TestTooMuchToHandOver(t *testing.T) {
 	s := asking("turns:\n  - calls: [" + strings.Repeat("{tool: run, args: {path: a}},", 100) + "]\n  - say: done\n")
-	noop := func(context.Context, *tool.Context, json.RawMessage) (any, error) { return nil, nil }
-	for i := range 9800 {
-		d, err := tool.FromSchema(fmt.Sprintf("%s_%d", strings.Repeat("t", 50), i), "Does nothing.", json.RawMessage(`{"type":"object"}`), noop)
-		require.NoError(t, err)
-		s.tools = append(s.tools, d)
-	}
+	s.tools = idle(t, 9800)
 	b := newBench(t, s)
 	b.env.RegisterDelayedCallback(func() { b.env.SetContinueAsNewSuggested(true) }, time.Hour)
 	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow(protocol.SignalApproval, "deny") }, 2*time.Hour)

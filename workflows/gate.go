@@ -90,7 +90,8 @@ type gate struct {
 	// inbox holds answers that came after an encrypted one, which a coroutine has to read; spawn starts that.
 	inbox []*commonpb.Payloads
 	spawn func(workflow.Context, string, func(workflow.Context)) workflow.Context
-	// notes counts the coroutines that note what a signal did not change, heard the signals and updates of this run.
+	// notes counts the coroutines that note what a signal did not change, heard what came to this run: signals,
+	// updates, reminders.
 	notes, heard int
 	// own is true in our agent's workflow; open is false in runs that began before the gate existed.
 	own, open bool

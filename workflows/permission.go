@@ -108,6 +108,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 // HandleSignal takes answers; every other signal goes on untouched.
 func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
 	if in.SignalName != i.gate.names.signal {
+		i.gate.heard++
 		return i.Next.HandleSignal(ctx, in)
 	}
 	i.gate.arrive(ctx, in.Arg)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
 	sdkworker "go.temporal.io/sdk/worker"
@@ -37,6 +38,7 @@ type bench struct {
 	engine *activities.Engine
 	gate   interceptor.WorkerInterceptor
 	tools  []*tool.Def
+	codec  converter.DataConverter
 	mu     sync.Mutex
 	// ran records the inputs with which tools really ran; order has the tools and inputs in the order of their start.
 	ran   map[string][]string
@@ -56,6 +58,8 @@ type setup struct {
 	trees   worktree.Provider
 	// blobs stands before the store if it is set.
 	blobs func(blob.Store) blob.Store
+	// codec is the SDK's default converter unless set.
+	codec converter.DataConverter
 	// approvers knows who answers.
 	approvers approval.Directory
 	// hookTimeout is a minute unless set.
@@ -116,9 +120,9 @@ func newBench(t *testing.T, s setup) *bench {
 		s.checkAnswer = engine.CheckAnswer
 	}
 	b.gate, err = workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
-		DecideTimeout: 2 * time.Minute})
+		DecideTimeout: 2 * time.Minute, Converter: s.codec})
 	require.NoError(t, err)
-	b.tools = tools
+	b.tools, b.codec = tools, s.codec
 	b.renew()
 	return b
 }
@@ -128,6 +132,9 @@ func (b *bench) renew() {
 	var suite testsuite.WorkflowTestSuite
 	engine := b.engine
 	b.env = suite.NewTestWorkflowEnvironment()
+	if b.codec != nil {
+		b.env.SetDataConverter(b.codec)
+	}
 	// The machine may be slow; a test that hangs is stopped by its package.
 	b.env.SetTestTimeout(10 * time.Minute)
 	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{b.gate, activities.NewInterceptor(engine)}})

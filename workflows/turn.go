@@ -254,7 +254,8 @@ func (a *agent) countRetries(s *step) {
 		a.retries = map[string]int{}
 	}
 	if s.result.Failure == nil || !s.result.Failure.Retry {
-		a.retries[s.asked.Name] = 0
+		// Not zero: names that models make up would fill what the next run is left.
+		delete(a.retries, s.asked.Name)
 		return
 	}
 	a.retries[s.asked.Name]++

@@ -28,13 +28,16 @@ type mailbox struct {
 	stop     func()
 	// vigil waits for what comes; nil before it begins.
 	vigil *vigil
+	// consulted is true while the approver is asked. It is not the vigil's: that of a void answer still ends when the next one
+	// asks.
+	consulted bool
 	// reminded is set for a question of the run before: when people were last told of it.
 	reminded *time.Time
 }
 
 // quiet reports whether its call waits, and nothing has come for it.
 func (b *mailbox) quiet() bool {
-	return b.vigil != nil && b.vigil.asleep && !b.vigil.stirred() && !b.vigil.consulted
+	return b.vigil != nil && b.vigil.asleep && !b.vigil.stirred() && !b.consulted
 }
 
 func newMailbox(ctx workflow.Context, q approval.Approval) *mailbox {
@@ -91,11 +94,9 @@ type vigil struct {
 	policy permission.ApprovalPolicy
 	box    *mailbox
 	// call is what an approver is told; nil without one.
-	call *tool.Call
-	risk tool.Risk
-	// consulted is true while the approver is asked.
-	consulted bool
-	reminded  time.Time
+	call     *tool.Call
+	risk     tool.Risk
+	reminded time.Time
 
 	// life ends with the vigil.
 	life workflow.Context
@@ -223,6 +224,8 @@ func (v *vigil) arm(ctx workflow.Context) {
 
 // rings acts on a timer.
 func (v *vigil) rings(ctx workflow.Context) {
+	// Timers fill a history like signals.
+	v.gate.heard++
 	what, rung := v.occasion, rang(v.timer.Get(ctx, nil))
 	v.timer, v.occasion = nil, ""
 	now := workflow.Now(ctx)
@@ -290,16 +293,17 @@ func (v *vigil) dismiss(ctx workflow.Context, why string) {
 // consult asks the approver that is registered on a worker, unless it is being asked. What it says is an answer like
 // any other; a failure is a deny.
 func (v *vigil) consult(why protocol.Occasion) {
-	if v.call == nil || v.consulted {
+	box := v.box
+	if v.call == nil || box.consulted {
 		return
 	}
-	v.consulted = true
+	box.consulted = true
 	req := protocol.ApproverRequest{Question: v.q, Occasion: why, Call: *v.call, Risk: v.risk}
 	req.Question.Input = nil
 	key := v.q.Key
 	workflow.GoNamed(v.life, "assent approver "+key, func(ctx workflow.Context) {
 		resp, err := v.gate.approver(ctx, req)
-		v.consulted = false
+		box.consulted = false
 		switch {
 		case ctx.Err() != nil, err == nil && resp.Unavailable:
 			return

@@ -71,10 +71,11 @@ func alike(a, b any) bool {
 	return err == nil && (bytes.Equal(x, y) || same(x, y))
 }
 
-// input holds the agent's input against that of the run before: it stays, but for a prompt that was stored.
+// input holds the agent's input against that of the run before: it stays, but for a prompt that was stored, unless the server
+// may try the run again.
 func (s *succession) input() {
 	want := s.before.input
-	if f := s.before.frozen; f != nil && f.PromptRef != nil {
+	if f := s.before.frozen; f != nil && f.PromptRef != nil && s.judge.input.Prompt == "" {
 		want.Prompt = ""
 	}
 	if !s.before.inputRead || !s.inputRead || !alike(want, s.judge.input) {
