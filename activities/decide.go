@@ -148,11 +148,11 @@ func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain
 		if resp.InputDigest, err = digest(final); err != nil {
 			return resp, err
 		}
+	}
+	if d.Verdict == permission.Ask {
 		if resp.ContentKey, err = approval.ContentKey(resp.Tool, final); err != nil {
 			return resp, err
 		}
-	}
-	if d.Verdict == permission.Ask {
 		policy := chain.ApprovalFor(*d)
 		resp.Approval, resp.Approver = &policy, e.cfg.Pipeline.HasApprover()
 	}

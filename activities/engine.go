@@ -184,6 +184,19 @@ func (e *Engine) known(p config.Profile) error {
 // maxChains bounds the compiled chains that are kept; agents bring rules of their own.
 const maxChains = 256
 
+// chainKey tells the policies of subjects apart. Most have nothing of their own, and are asked about all the time.
+func chainKey(s protocol.Subject, spec permission.Spec) (string, error) {
+	if s.Tighten == nil && len(spec.RunVetted) == 0 && len(s.Parents) == 0 {
+		if spec.Readonly {
+			return "readonly " + s.Profile, nil
+		}
+		return "profile " + s.Profile, nil
+	}
+	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten,
+		"vetted": spec.RunVetted, "parents": s.Parents})
+	return string(key), err
+}
+
 // chain returns the compiled policy of a subject.
 func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	var p config.Profile
@@ -205,13 +218,13 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	for _, v := range s.Vetted {
 		spec.RunVetted = append(spec.RunVetted, v.Line)
 	}
-	key, err := canonjson.Marshal(map[string]any{"profile": s.Profile, "readonly": spec.Readonly, "tighten": s.Tighten, "vetted": spec.RunVetted, "parents": s.Parents})
+	key, err := chainKey(s, spec)
 	if err != nil {
 		return nil, fault.Configf("permissions", "cannot be read: %v", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c, ok := e.chains[string(key)]; ok {
+	if c, ok := e.chains[key]; ok {
 		return c, nil
 	}
 	c, err := permission.Compile(spec)
@@ -224,7 +237,7 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 	if len(e.chains) >= maxChains {
 		clear(e.chains)
 	}
-	e.chains[string(key)] = c
+	e.chains[key] = c
 	return c, nil
 }
 

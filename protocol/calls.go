@@ -272,7 +272,8 @@ type DecideResponse struct {
 	// InputRef holds a modified input that is too large for history.
 	InputRef    *blob.Ref `json:"inputRef,omitempty"`
 	InputDigest string    `json:"inputDigest,omitempty"`
-	ContentKey  string    `json:"contentKey,omitempty"`
+	// ContentKey is what the key of the question is made of; set when the verdict is ask.
+	ContentKey string `json:"contentKey,omitempty"`
 	// Approval says how to ask; set when the verdict is ask.
 	Approval *permission.ApprovalPolicy `json:"approval,omitempty"`
 	// Approver says that a worker can answer the question by a registered approver.

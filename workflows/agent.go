@@ -24,28 +24,28 @@ const maxRestarts = 3
 // Agent is the workflow of one agent: generate, decide every call, run, generate. Bad input fails the workflow
 // with a non-retryable config error; everything else is a status in the result. Only a run that continues another one of
 // the same agent is given a state; in any other it is ignored.
-func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentState) (protocol.AgentResult, error) {
+func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentState) (*protocol.AgentResult, error) {
 	g := gateFrom(ctx)
 	if g == nil {
-		return protocol.AgentResult{}, configError(fault.Configf(protocol.WorkflowAgent, "this worker runs agents without Assent's plugin"))
+		return nil, configError(fault.Configf(protocol.WorkflowAgent, "this worker runs agents without Assent's plugin"))
 	}
 	a := &agent{gate: g, in: in, facts: map[string]protocol.ToolFacts{}, seen: map[string]bool{}}
 	if g.continued && state != nil {
-		a.takeOver(ctx, *state)
+		a.takeOver(ctx, state)
 		defer g.board.free(ctx, g.ledger)
 		return a.run(ctx)
 	}
 	// A run that continues a workflow of another type is told of as one that continues, and has no state.
 	g.hear(ctx)
 	if err := in.Validate(); err != nil {
-		return protocol.AgentResult{}, configError(err)
+		return nil, configError(err)
 	}
 	a.id, a.started = workflow.GetInfo(ctx).OriginalRunID, workflow.Now(ctx)
 	if err := a.resolve(ctx); err != nil {
 		if ctx.Err() != nil {
 			return a.result(ctx, protocol.Cancelled, errCancelled), nil
 		}
-		return protocol.AgentResult{}, configError(err)
+		return nil, configError(err)
 	}
 	g.board.attributes.learn(ctx, &a.frozen.Attributes)
 	g.board.start(ctx, g.ledger, in.AgentType)
@@ -169,7 +169,7 @@ func (a *agent) index() (err error) {
 
 // run restarts the agent when its environment is lost: usage is kept, the conversation is not, because an agent
 // is never resumed into another tree.
-func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
+func (a *agent) run(ctx workflow.Context) (*protocol.AgentResult, error) {
 	runCtx, stop := workflow.WithCancel(ctx)
 	defer a.gate.unless(stop)
 	if d := a.frozen.Limits.WallClock; d > 0 {
@@ -191,7 +191,7 @@ func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
 		var next *continueError
 		switch {
 		case errors.As(err, &next):
-			return protocol.AgentResult{}, next.as(ctx)
+			return nil, next.as(ctx)
 		case errors.As(err, &lost) && ctx.Err() != nil:
 			return a.result(ctx, protocol.Cancelled, errCancelled), nil
 		case errors.As(err, &lost) && a.restarts < maxRestarts:
@@ -201,7 +201,7 @@ func (a *agent) run(ctx workflow.Context) (protocol.AgentResult, error) {
 			continue
 		case isConfig(err) && a.turns == 0:
 			// Later on there is work to report: then it is a status.
-			return protocol.AgentResult{}, configError(err)
+			return nil, configError(err)
 		}
 		return a.result(ctx, status, err), nil
 	}
@@ -282,6 +282,15 @@ func (a *agent) exchange(ctx, runCtx workflow.Context, results []model.ToolResul
 			return a.resume(runCtx, held.Steps)
 		}
 	}
+	calls, status, err := a.think(ctx, runCtx, results)
+	if calls == nil {
+		return nil, status, err
+	}
+	return a.turn(runCtx, calls)
+}
+
+// think asks the model what to do next. It returns the calls that the model makes, or the status with which the agent ends.
+func (a *agent) think(ctx, runCtx workflow.Context, results []model.ToolResult) ([]protocol.Requested, protocol.Status, error) {
 	note := ""
 	for again := 0; ; again++ {
 		if limit := a.limit(a.frozen.Limits); limit != "" {
@@ -299,7 +308,7 @@ func (a *agent) exchange(ctx, runCtx workflow.Context, results []model.ToolResul
 			a.close(ctx, results)
 			return nil, protocol.LimitHit, a.overBudget(t.OverBudget)
 		case len(t.Calls) > 0:
-			return a.turn(runCtx, t)
+			return t.Calls, "", nil
 		}
 		if note = amend(t); note == "" || again == mostAmends {
 			status, err := a.ended(t)
@@ -339,7 +348,7 @@ func (a *agent) last(ctx workflow.Context, results []model.ToolResult, limit str
 }
 
 // result is what the agent returns; questions that are still open are closed first.
-func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) protocol.AgentResult {
+func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) *protocol.AgentResult {
 	a.gate.finish(ctx, "the agent ended", protocol.StatusDone)
 	after, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
@@ -347,7 +356,7 @@ func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) 
 		// The server drops what is still scheduled when a run ends. A failure of observers changes nothing.
 		_ = f.Get(after, nil)
 	}
-	r := protocol.AgentResult{
+	r := &protocol.AgentResult{
 		Status: status, Output: a.output, Structured: a.structured, StructuredRef: a.structuredRef,
 		Usage: a.spent.Usage, CostUSD: a.spent.CostUSD, UnpricedTurns: a.spent.UnpricedTurns, LostUSD: a.spent.LostUSD, BelowUSD: a.spent.BelowUSD,
 		Turns: a.turns, Compactions: a.spent.Compactions, Calls: a.calls, Asked: a.asked, Restarts: a.restarts,

@@ -172,9 +172,9 @@ func (g *gate) stateOf(s *step) protocol.StepState {
 }
 
 // takeOver makes this run what the one before it was. Answers that have come already find their questions.
-func (a *agent) takeOver(ctx workflow.Context, s protocol.AgentState) {
+func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) {
 	g := a.gate
-	a.id, a.started, a.runs, a.frozen, a.held = s.AgentRun, s.Started, s.Runs, s.Frozen, &s
+	a.id, a.started, a.runs, a.frozen, a.held = s.AgentRun, s.Started, s.Runs, s.Frozen, s
 	a.transcript, a.earlier, a.output, a.spent, a.turns, a.lifeTurns = s.Transcript, s.Earlier, s.Output, s.Spent, s.Turns, s.LifeTurns
 	a.calls, a.asked, a.restarts, a.idle, a.overCalls, a.retries = s.Calls, s.Asked, s.Restarts, s.Idle, s.OverCalls, s.Retries
 	a.escalation, a.progress, a.seenList = s.Escalated, s.Progress, s.Seen
@@ -203,7 +203,7 @@ func (a *agent) takeOver(ctx workflow.Context, s protocol.AgentState) {
 // stamp takes questions and lines into this run, which the worker that runs it names: those that stood in the run that it
 // continues. What belongs to another one, from before a reset, stays what it is; so does everything when this run is itself
 // a reset to the beginning of another one, whose answers the server delivers again.
-func (a *agent) stamp(ctx workflow.Context, s protocol.AgentState) {
+func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) {
 	g, before := a.gate, workflow.GetInfo(ctx).ContinuedExecutionRunID
 	// A cancelled run has questions to close as well.
 	after, done := workflow.NewDisconnectedContext(ctx)

@@ -34,7 +34,7 @@ type nursery struct {
 func newNursery(t *testing.T, play func(workflow.Context, protocol.AgentInput) (protocol.AgentResult, error)) *nursery {
 	n := &nursery{teams: newTeams(t, permission.Layer{})}
 	n.env.RegisterWorkflowWithOptions(workflows.Agent, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
-	n.env.OnWorkflow(protocol.WorkflowAgent, mock.Anything, mock.Anything, mock.Anything).Return(func(ctx workflow.Context, in protocol.AgentInput, _ *protocol.AgentState) (protocol.AgentResult, error) {
+	n.env.OnWorkflow(protocol.WorkflowAgent, mock.Anything, mock.Anything, mock.Anything).Return(func(ctx workflow.Context, in protocol.AgentInput, _ *protocol.AgentState) (*protocol.AgentResult, error) {
 		n.mu.Lock()
 		n.born = append(n.born, in)
 		n.ids = append(n.ids, workflow.GetInfo(ctx).WorkflowExecution.ID)
@@ -42,7 +42,8 @@ func newNursery(t *testing.T, play func(workflow.Context, protocol.AgentInput) (
 		n.most = max(n.most, n.now)
 		n.mu.Unlock()
 		defer func() { n.mu.Lock(); n.now--; n.mu.Unlock() }()
-		return play(ctx, in)
+		res, err := play(ctx, in)
+		return &res, err
 	})
 	return n
 }

@@ -51,10 +51,10 @@ const retriesMost = 2
 
 // turn decides all calls first, lets the asked ones wait and the others go on, and returns one result for each
 // call in the model's order.
-func (a *agent) turn(ctx workflow.Context, t protocol.GenerateResponse) ([]model.ToolResult, protocol.Status, error) {
-	steps := make([]*step, len(t.Calls))
-	for i, c := range t.Calls {
-		steps[i] = a.step(fmt.Sprintf("t%d.%d", a.turns, i+1), c, protocol.MaxDecisions/len(t.Calls))
+func (a *agent) turn(ctx workflow.Context, calls []protocol.Requested) ([]model.ToolResult, protocol.Status, error) {
+	steps := make([]*step, len(calls))
+	for i, c := range calls {
+		steps[i] = a.step(fmt.Sprintf("t%d.%d", a.turns, i+1), c, protocol.MaxDecisions/len(calls))
 	}
 	a.judge(ctx, steps)
 	return a.perform(ctx, steps)
