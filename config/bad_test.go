@@ -9,6 +9,7 @@ import (
 
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
 )
 
 // bad files in form, with the message after "p.yaml".
@@ -82,6 +83,25 @@ var badPolicy = map[string]string{
 	"engine: {keys: {a: 'ed25519:AAAA'}}": `:1:20: engine.keys.a: bad public key, want ed25519: and 32 bytes in base64`,
 }
 
+var badModels = map[string]string{
+	"models: {prices: []}":                                  `:1:18: models.prices: want a mapping of prices, got a list`,
+	"models: {prices: {gpt: {free: true}}}":                 `:1:19: models.prices: "gpt" is not provider:model such as openai:gpt-5.2`,
+	"models: {prices: {'a:x': {inputs: 1}}}":                `:1:27: models.prices.a:x: unknown key "inputs", did you mean "input"; one of input, cachedInput, cacheWrite, output, longAbove, long, contextWindow, maxOutput, free, asOf, source`,
+	"models: {prices: {'a:x': {input: -1}}}":                `:1:34: models.prices.a:x.input: -1 is no number of at least zero`,
+	"models: {prices: {'a:x': {input: .nan}}}":              `:1:34: models.prices.a:x.input: want a number, got a number`,
+	"models: {prices: {'a:x': {input: lots}}}":              `:1:34: models.prices.a:x.input: want a number, got a string`,
+	"models: {prices: {'a:x': {input: 1}}}":                 `:1:26: models.prices.a:x.output: is missing: what costs for input costs for output`,
+	"models: {prices: {'a:x': {asOf: now}}}":                `:1:33: models.prices.a:x.asOf: bad day "now", want one such as ` + model.PricesAsOf,
+	"models: {prices: {'a:x': {contextWindow: 5}}}":         `:1:42: models.prices.a:x.contextWindow: 5 is out of range; at least 1000 tokens`,
+	"models: {compactAt: 2}":                                `:1:21: models.compactAt: 2 is out of range; 0.1 to 0.95`,
+	"models: {compactAt: half}":                             `:1:21: models.compactAt: want a number, got a string`,
+	"profiles: {p: {output: text}}":                         `:1:24: profiles.p.output: want a JSON Schema, got a string`,
+	"profiles: {p: {output: {type: array}}}":                `:1:24: profiles.p.output: must be an object schema: "type": "object" at the top`,
+	"profiles: {p: {output: {type: object, pattern: '('}}}": `:1:24: profiles.p.output: is not a usable JSON Schema: "/pattern": '(' is not valid regex: error parsing regexp: missing closing ): ` + "`(`",
+	"profiles: {p: {budgetUSD: .inf}}":                      `:1:27: profiles.p.budgetUSD: want an amount in USD, got a number`,
+	"profiles: {p: {budgetUSD: 2000000}}":                   `:1:27: profiles.p.budgetUSD: 2000000 is more than 1000000`,
+}
+
 var badProfile = map[string]string{
 	"profiles: {' ': {}}":                               `:1:12: profiles: " " cannot be the name of a profile`,
 	"profiles: {p: []}":                                 `:1:15: profiles.p: want a mapping, got a list`,
@@ -149,7 +169,7 @@ var badWorker = map[string]string{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, table := range []map[string]string{badForm, badPolicy, badProfile, badWorker} {
+	for _, table := range []map[string]string{badForm, badPolicy, badModels, badProfile, badWorker} {
 		for text, want := range table {
 			name, _, _ := strings.Cut(text, "\n")
 			t.Run(name[:min(len(name), 60)], func(t *testing.T) {

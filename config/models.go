@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/tool"
 )
@@ -99,8 +101,9 @@ func (v value) output() *tool.Validator {
 		return nil
 	}
 	out, err := tool.OutputFromSchema(raw)
-	if err != nil {
-		v.fail("%v", err)
+	if bad := (*fault.ConfigError)(nil); errors.As(err, &bad) {
+		bad.Key = v.key
 	}
+	v.r.locate(err)
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
 )
 
 // text reads a string, quoted, plain or as a block.
@@ -130,8 +131,11 @@ func (v value) dollars() float64 {
 		return 0
 	}
 	f, err := strconv.ParseFloat(v.node.GetToken().Value, 64)
-	if err != nil || f <= 0 {
+	switch {
+	case err != nil || f <= 0:
 		v.fail("%s is no amount of more than zero", v.node.GetToken().Value)
+	case f > protocol.MostBudget:
+		v.fail("%s is more than %d", v.node.GetToken().Value, int(protocol.MostBudget))
 	}
 	return f
 }

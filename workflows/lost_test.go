@@ -14,6 +14,7 @@ import (
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/transcript"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -94,6 +95,11 @@ turns:
 	require.Equal(t, []string{"a"}, b.ran["change"])
 	require.Equal(t, []string{"asked"}, b.ran["run"])
 	require.Equal(t, []string{"OK", "OK"}, b.codes(res), "the conversation is the last one's alone")
+	entries, err := transcript.Verify(context.Background(), b.blob, res.Transcript)
+	require.NoError(t, err)
+	before, err := transcript.Verify(context.Background(), b.blob, entries[0].Node.Earlier)
+	require.NoError(t, err, "the lives before are linked")
+	require.NotEmpty(t, before)
 	require.Equal(t, 4, res.Turns, "what was spent is kept")
 	attempts := []int{}
 	for _, id := range p.acquired {

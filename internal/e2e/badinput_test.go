@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -48,7 +49,10 @@ func TestBadAgentInput(t *testing.T) {
 		"bad rule":         {protocol.AgentInput{Permissions: &protocol.Tighten{Deny: []permission.Rule{{}}}}, "rule"},
 		"large prompt":     {protocol.AgentInput{Prompt: strings.Repeat("x", protocol.MaxPrompt+1)}, "at most 1.0 MiB"},
 		"bad limit":        {protocol.AgentInput{Limits: &protocol.Limits{MaxTurns: -1}}, "limits.maxTurns"},
-		"budget":           {protocol.AgentInput{BudgetUSD: &zero}, "not available"},
+		"no budget at all": {protocol.AgentInput{BudgetUSD: &zero}, "budgetUSD: 0 is out of range"},
+		"absurd limit":     {protocol.AgentInput{Limits: &protocol.Limits{MaxToolCalls: 1 << 40}}, "limits.maxToolCalls"},
+		"no time at all":   {protocol.AgentInput{Limits: &protocol.Limits{WallClock: -1}}, "limits.wallClock"},
+		"output schema":    {protocol.AgentInput{OutputSchema: json.RawMessage(`{"type":"array"}`)}, "outputSchema: cannot be used: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -186,3 +186,47 @@ func TestLoad(t *testing.T) {
 	require.True(t, errors.Is(err, os.ErrNotExist))
 	require.Contains(t, err.Error(), path+".gone")
 }
+
+// A summary stands for turns that were played, so that the script goes on where it was.
+func TestSummaries(t *testing.T) {
+	m, err := scripted.Parse("s.yaml", []byte(`
+turns: [{say: one}, {say: two}, {say: three, expect: {contains: hurry}}]
+summaries: [{say: It went well., usage: {inputTokens: 9, cacheWriteTokens: 4, outputTokens: 3}, expect: {contains: minutes}}]
+`))
+	require.NoError(t, err)
+	about := func(n int) *model.Summary { return &model.Summary{Number: n, Turns: 2, Messages: 3} }
+	ask := func(r model.Request) (string, error) {
+		resp, err := m.Generate(context.Background(), r)
+		return resp.Text, err
+	}
+	said, err := m.Generate(context.Background(), model.Request{Summary: about(1), Messages: []model.Message{{Role: model.User, Text: "the minutes"}}})
+	require.NoError(t, err)
+	require.Equal(t, model.Response{Text: "It went well.", Stop: model.StopEnd, Usage: model.Usage{InputTokens: 9, CacheWriteTokens: 4, OutputTokens: 3}}, said)
+	_, err = ask(model.Request{Summary: about(1), Messages: []model.Message{{Role: model.User, Text: "else"}}})
+	require.ErrorContains(t, err, `script "s.yaml" summary 1: expected a last message containing "minutes", found "else"`)
+	_, err = ask(model.Request{Summary: about(2)})
+	require.ErrorContains(t, err, `has 1 summaries and summary 2 was asked for`)
+
+	talk := []model.Message{{Role: model.User, Text: "go"}, {Role: model.User, Text: "It went well.", Summary: about(1)}}
+	_, err = ask(model.Request{Messages: talk})
+	require.ErrorContains(t, err, `turn 3: expected a last message containing "hurry"`)
+	text, err := ask(model.Request{Messages: append(talk, model.Message{Role: model.User, Text: "hurry up"})})
+	require.NoError(t, err)
+	require.Equal(t, "three", text)
+
+	plain, err := scripted.Parse("s.yaml", []byte("turns: [{say: one}]"))
+	require.NoError(t, err)
+	resp, err := plain.Generate(context.Background(), model.Request{Summary: about(4)})
+	require.NoError(t, err)
+	require.Equal(t, "Summary 4 of 2 turns.", resp.Text)
+
+	for text, want := range map[string]string{
+		"turns: [{say: x}]\nsummaries: [{calls: [{tool: x}]}]":                          "s.yaml:2:13: summaries[0]: a summary has no calls and no last result",
+		"turns: [{say: x}]\nsummaries: [{expect: {lastResult: {code: OK}}}]":            "summaries[0]: a summary has no calls and no last result",
+		"turns: [{usage: {inputTokens: 2, cachedInputTokens: 1, cacheWriteTokens: 2}}]": "cached ones are a part of the input",
+		"turns: [{usage: {cacheWriteTokens: -1}}]":                                      "token counts are not negative",
+	} {
+		_, err := scripted.Parse("s.yaml", []byte(text))
+		require.ErrorContains(t, err, want)
+	}
+}

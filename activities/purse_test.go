@@ -1,0 +1,158 @@
+package activities_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	sdkworker "go.temporal.io/sdk/worker"
+
+	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// opus costs 5 USD for a million tokens in and 25 out.
+var opus = model.Price{Rates: model.Rates{Input: 5, CachedInput: 0.5, Output: 25}, MaxOutput: 2000}
+
+func using(u model.Usage) *says {
+	return &says{fn: func(model.Request) (model.Response, error) {
+		return model.Response{Text: "hi", Stop: model.StopEnd, Usage: u}, nil
+	}}
+}
+
+func left(usd float64) *float64 { return &usd }
+
+func TestATurnIsPriced(t *testing.T) {
+	for name, tc := range map[string]struct {
+		usage    model.Usage
+		price    model.Price
+		usd      float64
+		unpriced bool
+		lost     bool
+	}{
+		"plain":            {model.Usage{InputTokens: 1000, OutputTokens: 100}, opus, 0.0075, false, false},
+		"cached":           {model.Usage{InputTokens: 1000, CachedInputTokens: 1000}, opus, 0.0005, false, false},
+		"more than all":    {model.Usage{InputTokens: 1000, CachedInputTokens: 5000}, opus, 0.0005, false, false},
+		"money back":       {model.Usage{InputTokens: -1e9, OutputTokens: 100, CachedInputTokens: -5}, opus, 0.0025, false, false},
+		"no price":         {model.Usage{InputTokens: 1000, OutputTokens: 100}, model.Price{}, 0, true, false},
+		"free":             {model.Usage{InputTokens: 1000, OutputTokens: 100}, model.Price{Free: true}, 0, false, false},
+		"no usage":         {model.Usage{}, opus, 0, true, true},
+		"no usage, no fee": {model.Usage{}, model.Price{Free: true}, 0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, models(map[string]model.Model{"m": using(tc.usage)}))
+			resp, err := b.generate(protocol.GenerateRequest{Models: []string{"m:x"}, Prompt: "go", MaxOutputTokens: 100,
+				Frozen: b.frozen(activities.Frozen{Prices: model.Prices{"m:x": tc.price}})})
+			require.NoError(t, err)
+			require.InDelta(t, tc.usd, resp.CostUSD, 1e-12)
+			require.Equal(t, tc.unpriced, resp.Unpriced)
+			require.Equal(t, tc.lost, resp.LostUSD > 0, "a budget counts what may have been used")
+		})
+	}
+}
+
+// The output is what is left pays for beside the input; a fallback that is cheaper may still be asked.
+func TestAFallbackThatCanBePaid(t *testing.T) {
+	dear, cheap := text("dear"), text("cheap")
+	b := newBench(t, models(map[string]model.Model{"a": dear, "b": cheap}))
+	req := protocol.GenerateRequest{Models: []string{"a:x", "b:y"}, Prompt: "go", MaxOutputTokens: 8000, LeftUSD: left(0.004), Frozen: b.frozen(activities.Frozen{
+		Prices: model.Prices{"a:x": opus, "b:y": {Rates: model.Rates{Input: 0.5, Output: 2.5}}}})}
+	resp, err := b.generate(req)
+	require.NoError(t, err)
+	require.Equal(t, "cheap", resp.Text)
+	require.Empty(t, dear.asked)
+	asked := cheap.asked[0].MaxOutputTokens
+	require.Greater(t, asked, 256)
+	require.Less(t, asked, 1600)
+	require.Equal(t, asked, resp.MaxOutputTokens)
+
+	req.LeftUSD = left(0.0001)
+	resp, err = b.generate(req)
+	require.NoError(t, err)
+	require.Contains(t, resp.OverBudget, "0.000100 USD are left, and a turn of ")
+	require.Len(t, cheap.asked, 1)
+
+	req.LeftUSD = nil
+	_, err = b.generate(req)
+	require.NoError(t, err)
+	require.Equal(t, 2000, dear.asked[0].MaxOutputTokens, "a model's own bound holds")
+}
+
+// An attempt that was lost after it had asked may have been paid. The next one knows of it from the heartbeat.
+func TestALostAttemptIsCounted(t *testing.T) {
+	b := newBench(t, models(map[string]model.Model{"m": using(model.Usage{InputTokens: 10, OutputTokens: 10})}))
+	req := protocol.GenerateRequest{Models: []string{"m:x"}, Prompt: "go", MaxOutputTokens: 1000, LeftUSD: left(1),
+		Frozen: b.frozen(activities.Frozen{Prices: model.Prices{"m:x": opus}})}
+	run := func(lost any) (resp protocol.GenerateResponse, told []float64) {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		env.SetTestTimeout(time.Minute)
+		env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{activities.NewInterceptor(b.engine)}})
+		env.RegisterActivityWithOptions(b.engine.Generate, activity.RegisterOptions{Name: protocol.ActivityGenerate})
+		if lost != nil {
+			env.SetHeartbeatDetails(lost)
+		}
+		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+			var usd float64
+			if details.HasValues() && details.Get(&usd) == nil {
+				told = append(told, usd)
+			}
+		})
+		v, err := env.ExecuteActivity(protocol.ActivityGenerate, req)
+		require.NoError(t, err)
+		require.NoError(t, v.Get(&resp))
+		return resp, told
+	}
+	resp, told := run(nil)
+	require.Zero(t, resp.LostUSD)
+	require.NotEmpty(t, told)
+	require.InDelta(t, 0.025+0.003, told[0], 0.002, "the most that the request can cost, before it is sent")
+
+	resp, _ = run(0.4)
+	require.Equal(t, 0.4, resp.LostUSD)
+	require.Empty(t, resp.OverBudget)
+	resp, _ = run(0.9999)
+	require.NotEmpty(t, resp.OverBudget, "what may be spent is not left")
+	require.Equal(t, 0.9999, resp.LostUSD)
+	resp, _ = run("begun")
+	require.Zero(t, resp.LostUSD)
+}
+
+// A worker whose profile checks the output in another way must not judge it.
+func TestAnotherCheckOfTheOutput(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object"}`)
+	check := func(s json.RawMessage) *tool.Validator {
+		v, err := tool.OutputFromPair(s, func(json.RawMessage) error { return nil })
+		require.NoError(t, err)
+		return v
+	}
+	plain, err := tool.OutputFromSchema(schema)
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		output *tool.Validator
+		ok     bool
+	}{
+		"the same": {check(schema), true}, "none": {nil, false}, "unchecked": {plain, false},
+		"another": {check(json.RawMessage(`{"type":"object","title":"x"}`)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, activities.Config{Models: map[string]model.Model{"m": text(`{"a":1}`)}, Profiles: map[string]config.Profile{"p": {Name: "p", Output: tc.output}}})
+			resp, err := b.generate(protocol.GenerateRequest{Models: []string{"m:x"}, Prompt: "go", Profile: "p",
+				Frozen: b.frozen(activities.Frozen{Output: schema, Checked: true})})
+			if !tc.ok {
+				requireType(t, err, protocol.ErrorConfig, false)
+				return
+			}
+			require.NoError(t, err)
+			require.JSONEq(t, `{"a":1}`, string(resp.Structured))
+		})
+	}
+}
