@@ -37,7 +37,7 @@ func (w *world) configError() error {
 func TestBadAgentInput(t *testing.T) {
 	t.Parallel()
 	none := []string{"nothing"}
-	zero := 0.5
+	zero := 0.0
 	for name, tc := range map[string]struct {
 		in   protocol.AgentInput
 		says string
