@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 // server has runs and their histories.
 type server struct {
 	client.Client
+	mu   sync.Mutex
 	runs []run
 	// listing and reading fail with these.
 	listing error
@@ -72,6 +74,8 @@ func (s *server) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflow
 }
 
 func (s *server) GetWorkflowHistory(_ context.Context, id, runID string, _ bool, _ enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.endless {
 		s.runs = append(s.runs, run{id: fmt.Sprint("run ", len(s.runs)), closed: true})
 	}
@@ -218,21 +222,21 @@ func TestInDoubtNothingIsKnown(t *testing.T) {
 	good := []*historypb.HistoryEvent{signal(payload(t, ref))}
 	gone := serviceerror.NewNotFound("gone")
 	for name, tc := range map[string]struct {
-		server server
+		server *server
 		store  blob.Inventory
 		says   string
 	}{
-		"runs cannot be listed":      {server{listing: broken}, m, `list the runs of namespace "ns"`},
-		"a history cannot be read":   {server{runs: []run{{id: "w"}}, reading: map[string]error{"w": broken}}, m, `workflow "w", run run of w of namespace "ns"`},
-		"one is gone that is open":   {server{runs: []run{{id: "w"}}, reading: map[string]error{"w": gone}}, m, "gone"},
-		"a codec hides payloads":     {server{runs: []run{{id: "w", events: []*historypb.HistoryEvent{signal(hidden(t))}}}}, m, `event 1 has a payload of encoding "binary/zlib"`},
-		"payloads are elsewhere":     {server{runs: []run{{id: "w", events: []*historypb.HistoryEvent{signal(claim(t, d, payload(t, "x")))}}}}, m, `external storage "theirs"`},
-		"a needed blob is altered":   {server{runs: []run{{id: "w", events: good}}}, damaged{m, &blob.CorruptError{Store: "m", Ref: ref}}, "is altered"},
-		"the store cannot be listed": {server{}, unlisted{m, broken}, "broken"},
-		"runs begin without end":     {server{runs: []run{{id: "w"}}, endless: true}, m, "runs begin faster"},
+		"runs cannot be listed":      {&server{listing: broken}, m, `list the runs of namespace "ns"`},
+		"a history cannot be read":   {&server{runs: []run{{id: "w"}}, reading: map[string]error{"w": broken}}, m, `workflow "w", run run of w of namespace "ns"`},
+		"one is gone that is open":   {&server{runs: []run{{id: "w"}}, reading: map[string]error{"w": gone}}, m, "gone"},
+		"a codec hides payloads":     {&server{runs: []run{{id: "w", events: []*historypb.HistoryEvent{signal(hidden(t))}}}}, m, `event 1 has a payload of encoding "binary/zlib"`},
+		"payloads are elsewhere":     {&server{runs: []run{{id: "w", events: []*historypb.HistoryEvent{signal(claim(t, d, payload(t, "x")))}}}}, m, `external storage "theirs"`},
+		"a needed blob is altered":   {&server{runs: []run{{id: "w", events: good}}}, damaged{m, &blob.CorruptError{Store: "m", Ref: ref}}, "is altered"},
+		"the store cannot be listed": {&server{}, unlisted{m, broken}, "broken"},
+		"runs begin without end":     {&server{runs: []run{{id: "w"}}, endless: true}, m, "runs begin faster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := garbage.Look(t.Context(), tc.store, options(&tc.server))
+			r, err := garbage.Look(t.Context(), tc.store, options(tc.server))
 			require.ErrorContains(t, err, tc.says)
 			require.Nil(t, r)
 		})

@@ -123,7 +123,7 @@ func rivals(t *testing.T, p Place, s blob.Inventory) {
 	const age = 30 * clocks
 	data := []byte("wanted")
 	other := p.Open(t)
-	for range 200 {
+	for range 60 {
 		ref, err := s.Put(t.Context(), data)
 		require.NoError(t, err)
 		p.Backdate(t, ref, time.Now().Add(-age))
