@@ -212,7 +212,7 @@ func (e *Engine) chain(s protocol.Subject) (*permission.Chain, error) {
 		spec.AgentDeny, spec.AgentAsk = s.Tighten.Deny, s.Tighten.Ask
 	}
 	var err error
-	if spec.Parent, err = config.ParentLayer(e.profile, p, s.Parents); err != nil {
+	if spec.Parent, err = config.ParentLayer(e.profile, s.Parents); err != nil {
 		return nil, err
 	}
 	for _, v := range s.Vetted {

@@ -2,8 +2,10 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
 
 	"github.com/assent-dev/assent/config"
@@ -32,13 +34,37 @@ func (e *Engine) inherited(ctx context.Context, p config.Profile, req protocol.R
 	if len(line) > 0 && !e.cfg.Keys.VerifyLineage(*req.Lineage, activity.GetInfo(ctx).WorkflowNamespace, req.ParentRun) {
 		return nil, nil, fault.Configf("inheritPermissions", "nothing proves which agents are above: what spawned profile %q has no grant key of this worker's", p.Name)
 	}
-	guards := p.Guards
-	for _, parent := range line {
+	out, guards := make([]protocol.Parent, len(line)), p.Guards
+	for i, parent := range line {
+		out[i] = protocol.Parent{Profile: parent.Profile}
+		if out[i].Tighten, err = e.unseal(parent); err != nil {
+			return nil, nil, err
+		}
 		for _, g := range e.cfg.Profiles[parent.Profile].Guards {
 			if !slices.Contains(guards, g) {
 				guards = append(slices.Clone(guards), g)
 			}
 		}
 	}
-	return line, guards, nil
+	return out, guards, nil
+}
+
+// unseal reads the rules that an agent above brought.
+func (e *Engine) unseal(p protocol.Above) (*protocol.Tighten, error) {
+	if p.Digest == "" && len(p.Rules) == 0 {
+		return nil, nil
+	}
+	var payload commonpb.Payload
+	var t protocol.Tighten
+	err := payload.Unmarshal(p.Rules)
+	if err == nil {
+		err = e.converter().FromPayload(&payload, &t)
+	}
+	if err != nil {
+		return nil, &fault.ConfigError{Key: "inheritPermissions", Msg: fmt.Sprintf("the rules of the agent %q above cannot be read", p.Profile), Cause: err}
+	}
+	if sum, err := t.Digest(); err != nil || sum != p.Digest {
+		return nil, fault.Configf("inheritPermissions", "the rules of the agent %q above are not those that it had", p.Profile)
+	}
+	return &t, nil
 }

@@ -9,7 +9,7 @@ import (
 
 // Line returns those of the agents above whose policy a profile inherits, outermost first: none if it does not say so, else
 // the nearest, and the next one above as long as each says so itself. find looks a profile up; its error is Line's.
-func Line(find func(name string) (Profile, error), p Profile, above []protocol.Parent) ([]protocol.Parent, error) {
+func Line(find func(name string) (Profile, error), p Profile, above []protocol.Above) ([]protocol.Above, error) {
 	from := len(above)
 	for inherits := p.Permissions.InheritPermissions; inherits && from > 0; {
 		from--
@@ -22,11 +22,10 @@ func Line(find func(name string) (Profile, error), p Profile, above []protocol.P
 	return slices.Clone(above[from:]), nil
 }
 
-// ParentLayer is the one layer that the agents above leave between the engine's and a profile's, or nil.
-func ParentLayer(find func(name string) (Profile, error), p Profile, above []protocol.Parent) (*permission.Layer, error) {
-	line, err := Line(find, p, above)
-	if err != nil || len(line) == 0 {
-		return nil, err
+// ParentLayer is the one layer that a Line leaves between the engine's and a profile's, or nil.
+func ParentLayer(find func(name string) (Profile, error), line []protocol.Parent) (*permission.Layer, error) {
+	if len(line) == 0 {
+		return nil, nil
 	}
 	layers := make([]permission.Layer, len(line))
 	for i, one := range line {

@@ -3,6 +3,7 @@ package protocol
 import (
 	"crypto/hmac"
 	"encoding/json"
+	"slices"
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/canonjson"
@@ -27,8 +28,8 @@ type Lineage struct {
 	// BudgetUSD is what a workflow that is no agent may spend on agents; nil is no bound. Agents have theirs in their input.
 	BudgetUSD *float64 `json:"budgetUSD,omitempty"`
 	// Parents are the agents above whose policy a profile with inheritPermissions takes, outermost first.
-	Parents []Parent `json:"parents,omitempty"`
-	KeyID   string   `json:"kid,omitempty"`
+	Parents []Above `json:"parents,omitempty"`
+	KeyID   string  `json:"kid,omitempty"`
 	// MAC is unpadded URL base64 of HMAC-SHA256 over Material; empty without a key. Only Parents need it: whoever inherits
 	// from them may do what they may.
 	MAC string `json:"mac,omitempty"`
@@ -73,6 +74,14 @@ func (r Keyring) VerifyLineage(l Lineage, namespace, run string) bool {
 		}
 	}
 	return false
+}
+
+// Above is a Parent as the header has it, which nobody encrypts: its rules are sealed by the team's converter.
+type Above struct {
+	Profile string `json:"profile"`
+	// Digest is the hex SHA-256 of the canonical JSON of the rules, Rules their payload as protobuf; empty without rules.
+	Digest string `json:"digest,omitempty"`
+	Rules  []byte `json:"rules,omitempty"`
 }
 
 // Parent is the policy of an agent above: its profile, and the rules that its own input brought.
@@ -146,12 +155,17 @@ type content struct {
 	Isolation    *worktree.Isolation `json:"isolation,omitempty"`
 	Limits       *Limits             `json:"limits,omitempty"`
 	OutputSchema json.RawMessage     `json:"outputSchema,omitempty"`
-	Parents      []Parent            `json:"parents,omitempty"`
+	Parents      []Above             `json:"parents,omitempty"`
 }
 
 // ContentHash is the hex SHA-256 of what decides what an agent does: two of one hash are asked for the same. A Key stands
 // for the prompt. parents are those whose policy the agent may inherit.
-func (in AgentInput) ContentHash(parents []Parent) (string, error) {
+func (in AgentInput) ContentHash(parents []Above) (string, error) {
+	parents = slices.Clone(parents)
+	for i := range parents {
+		// Sealed anew they are other bytes.
+		parents[i].Rules = nil
+	}
 	c := content{AgentType: in.AgentType, Prompt: in.Prompt, Key: in.Key, RequestedBy: in.RequestedBy, Models: in.Models, Tools: in.Tools,
 		Permissions: in.Permissions, Isolation: in.Isolation, Limits: in.Limits, OutputSchema: in.OutputSchema, Parents: parents}
 	if in.Key != "" {
@@ -164,6 +178,15 @@ func (in AgentInput) ContentHash(parents []Parent) (string, error) {
 	canonical, err := canonjson.Canonical(raw)
 	if err != nil {
 		return "", &fault.ConfigError{Key: "input", Msg: "has no canonical form", Cause: err}
+	}
+	return canonjson.SHA256(canonical), nil
+}
+
+// Digest is the hex SHA-256 of the canonical JSON of the rules.
+func (t Tighten) Digest() (string, error) {
+	canonical, err := canonjson.Marshal(t)
+	if err != nil {
+		return "", err
 	}
 	return canonjson.SHA256(canonical), nil
 }

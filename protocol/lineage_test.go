@@ -16,7 +16,7 @@ func TestLineageIsSigned(t *testing.T) {
 	require.NoError(t, err)
 	other, err := protocol.NewKeyring(protocol.GrantKey{ID: "old", Secret: []byte("another key of 16")})
 	require.NoError(t, err)
-	l := protocol.Lineage{Root: "r", Parent: "p", Depth: 2, Parents: []protocol.Parent{{Profile: "lead"}}}
+	l := protocol.Lineage{Root: "r", Parent: "p", Depth: 2, Parents: []protocol.Above{{Profile: "lead"}}}
 	for _, by := range []protocol.Keyring{ring, old} {
 		signed, err := by.SignLineage(l, "ns", "run")
 		require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestLineageIsSigned(t *testing.T) {
 		require.False(t, ring.VerifyLineage(signed, "other", "run"))
 		require.False(t, other.VerifyLineage(signed, "ns", "run"))
 		forged := signed
-		forged.Parents = []protocol.Parent{{Profile: "open"}}
+		forged.Parents = []protocol.Above{{Profile: "open"}}
 		require.False(t, ring.VerifyLineage(forged, "ns", "run"))
 		require.True(t, protocol.Keyring{}.VerifyLineage(forged, "ns", "run"), "without a key nothing is checked")
 	}

@@ -80,11 +80,40 @@ func (g *gate) depth() int {
 }
 
 // parents are those above a child of this run, whose policy the child may inherit.
-func (g *gate) parents() []protocol.Parent {
-	if g.own || g.lineage == nil {
-		return slices.Clone(g.line)
+func (g *gate) parents() []protocol.Above {
+	if g.lineage != nil && !g.own {
+		return slices.Clone(g.lineage.Parents)
 	}
-	return slices.Clone(g.lineage.Parents)
+	var list []protocol.Above
+	for _, p := range g.line {
+		one := protocol.Above{Profile: p.Profile}
+		if p.Tighten != nil {
+			// It came out of JSON.
+			one.Digest, _ = p.Tighten.Digest()
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// seal puts the rules of an agent's line into a lineage, encoded like everything else that is the team's.
+func (g *gate) seal(parents []protocol.Above) error {
+	for i, p := range g.line {
+		if p.Tighten == nil || i >= len(parents) {
+			continue
+		}
+		payload, err := g.cfg.Converter.ToPayload(p.Tighten)
+		if err != nil && !lasting(err) {
+			panic(err)
+		}
+		if err == nil {
+			parents[i].Rules, err = payload.Marshal()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // descent is the lineage of what this run starts.
@@ -131,8 +160,8 @@ func (g *gate) write(ctx workflow.Context, l protocol.Lineage) error {
 		// The child is in history with the one that it got then.
 		return nil
 	}
-	var err error
-	if info := workflow.GetInfo(ctx); !g.dubious {
+	err := g.seal(l.Parents)
+	if info := workflow.GetInfo(ctx); err == nil && !g.dubious {
 		l, err = g.cfg.Keys.SignLineage(l, info.Namespace, info.WorkflowExecution.RunID)
 	}
 	if err != nil {

@@ -158,7 +158,7 @@ func (s *spawning) prepare(ctx workflow.Context) error {
 	}
 	s.lineage = s.gate.descent(ctx, 1)
 	if s.parent != nil {
-		s.lineage.Parents = append(s.lineage.Parents, protocol.Parent{Profile: *s.parent})
+		s.lineage.Parents = append(s.lineage.Parents, protocol.Above{Profile: *s.parent})
 	}
 	var err error
 	if s.hash, err = s.in.ContentHash(s.lineage.Parents); err != nil {

@@ -90,7 +90,7 @@ func TestSpawnedAgentsWorkAtOnceAndHaveIdsOfTheirContent(t *testing.T) {
 
 // The key of an input stands for its prompt; what changes an agent's work changes its id.
 func TestContentOfAnAgent(t *testing.T) {
-	hash := func(in protocol.AgentInput, above ...protocol.Parent) string {
+	hash := func(in protocol.AgentInput, above ...protocol.Above) string {
 		h, err := in.ContentHash(above)
 		require.NoError(t, err)
 		return h
@@ -117,7 +117,7 @@ func TestContentOfAnAgent(t *testing.T) {
 		require.False(t, seen[hash(in)], "change %d", i)
 		seen[hash(in)] = true
 	}
-	require.False(t, seen[hash(base, protocol.Parent{Profile: "p"})])
+	require.False(t, seen[hash(base, protocol.Above{Profile: "p"})])
 }
 
 func TestNoMoreAgentsAtOnceThanTheBound(t *testing.T) {

@@ -252,7 +252,7 @@ func (j *replaying) chain(d verify.Decided) (*permission.Chain, error) {
 			return nil, err
 		}
 		spec.Profile = profile.Permissions
-		if spec.Parent, err = config.ParentLayer(j.file.Profile, profile, d.Parents); err != nil {
+		if spec.Parent, err = config.ParentLayer(j.file.Profile, d.Parents); err != nil {
 			return nil, err
 		}
 	}

@@ -617,7 +617,7 @@ func TestForgedLineage(t *testing.T) {
 	})
 	start := func(id, parent, agentType string) client.WorkflowRun {
 		team := sdkworker.New(w.c, id, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&forging{line: func(workflow.Context) protocol.Lineage {
-			return protocol.Lineage{Root: "of somebody", Parent: parent, Depth: -5, Bounds: protocol.Bounds{Depth: 1000}, Parents: []protocol.Parent{{Profile: "free"}}}
+			return protocol.Lineage{Root: "of somebody", Parent: parent, Depth: -5, Bounds: protocol.Bounds{Depth: 1000}, Parents: []protocol.Above{{Profile: "free"}}}
 		}}}})
 		team.RegisterWorkflowWithOptions(func(ctx workflow.Context) (protocol.AgentResult, error) {
 			var res protocol.AgentResult
@@ -643,4 +643,35 @@ func TestForgedLineage(t *testing.T) {
 	w.got(start(w.id+"-c", w.id+"-c", "p"), &res)
 	require.Equal(t, []string{"OK"}, w.codes(res))
 	require.NoError(t, w.c.TerminateWorkflow(context.Background(), w.id+"-b", "", "test"))
+}
+
+// The parent of an agent is the agent whose tool the spawning workflow is: its profile's rules and those of its own input hold
+// for a child that inherits, and for no other.
+func TestInheritanceThroughAPlanner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lead := "turns:\n  - calls: [{tool: delegate, args: {to: heir}}]\n  - calls: [{tool: delegate, args: {to: p}}]\n  - {say: done}\n"
+	both := "turns:\n  - calls: [{tool: run, args: {text: %s}}, {tool: note, args: {text: %s}}]\n  - {say: done}\n"
+	w.planning(setup{Script: fmt.Sprintf(both, "p", "p"), Keys: true}, map[string]string{"heir": fmt.Sprintf(both, "heir", "heir"), "lead": lead}, map[string]any{
+		"Delegate": func(ctx workflow.Context, in map[string]string) ([]string, error) {
+			c := workflows.Spawn(ctx, task(in["to"], "x"))
+			res, err := c.Get(ctx)
+			return []string{string(res.Status), c.ID()}, err
+		}}, func(cfg *worker.Config) {
+		d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`), "Delegate", w.queue, tool.Read)
+		require.NoError(t, err)
+		cfg.Tools = append(cfg.Tools, d)
+		l, heir := cfg.Profiles["lead"], cfg.Profiles["heir"]
+		l.Tools, l.Permissions = []string{"delegate"}, permission.Layer{Deny: []permission.Rule{{Tool: permission.One("run"), Reason: "the profile says no"}}}
+		heir.Permissions = permission.Layer{InheritPermissions: true}
+		cfg.Profiles["lead"], cfg.Profiles["heir"] = l, heir
+	})
+	in := task("lead", "go")
+	in.Permissions = &protocol.Tighten{Deny: []permission.Rule{{Tool: permission.One("note"), Reason: "the input says no"}}}
+	var res protocol.AgentResult
+	w.got(w.plans(w.id, protocol.WorkflowAgent, in), &res)
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"OK", "OK"}, w.codes(res))
+	require.ElementsMatch(t, []string{"run p", "note p"}, w.ran(), "the heir ran nothing")
+	w.replays(w.id)
 }
