@@ -85,11 +85,21 @@ func argument[T any](args []any) (out T, ok bool) {
 	if len(args) != 1 {
 		return out, false
 	}
-	switch a := args[0].(type) {
-	case T:
-		return a, true
-	case converter.EncodedValues:
+	if a, ok := args[0].(converter.EncodedValues); ok {
 		return out, a.Get(&out) == nil
+	}
+	return value[T](args[0])
+}
+
+// value is what a function takes or returns, itself or behind a pointer.
+func value[T any](of any) (out T, ok bool) {
+	switch v := of.(type) {
+	case T:
+		return v, true
+	case *T:
+		if v != nil {
+			return *v, true
+		}
 	}
 	return out, false
 }
@@ -118,7 +128,7 @@ func (w *work) chat(ctx context.Context, req protocol.GenerateRequest) (context.
 	ctx = w.start(ctx, opChat+" "+model, trace.SpanKindClient, genOperation.String(opChat), genProvider.String(from),
 		genRequestModel.String(model), genRequestMost.Int(req.MaxOutputTokens), keyTurn.Int(req.Turn))
 	return ctx, func(out any, err error) {
-		resp, _ := out.(protocol.GenerateResponse)
+		resp, _ := value[protocol.GenerateResponse](out)
 		if err == nil && resp.OverBudget != "" {
 			return // nobody was asked
 		}
@@ -160,7 +170,7 @@ func (w *work) spent(resp protocol.GenerateResponse, labels []attribute.KeyValue
 func (w *work) decide(ctx context.Context, req protocol.DecideRequest) (context.Context, func(any, error)) {
 	ctx = w.start(ctx, "decide "+req.Tool.Name, trace.SpanKindInternal, genToolName.String(req.Tool.Name), genToolCall.String(req.CallID))
 	return ctx, func(out any, err error) {
-		resp, _ := out.(protocol.DecideResponse)
+		resp, _ := value[protocol.DecideResponse](out)
 		d := resp.Decision
 		switch {
 		case err != nil:
@@ -195,7 +205,7 @@ func (w *work) tool(ctx context.Context, call tool.Call) (context.Context, func(
 	ctx = w.start(ctx, opTool+" "+call.Name, trace.SpanKindInternal, attrs...)
 	return ctx, func(out any, err error) {
 		code := string(tool.OK)
-		if r, ok := out.(tool.Result); ok && err == nil {
+		if r, ok := value[tool.Result](out); ok && err == nil {
 			code = string(r.Code)
 		}
 		switch {

@@ -69,7 +69,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 func (r *run) begin(args []any) {
 	var input protocol.AgentInput
 	if len(args) > 0 {
-		input, _ = args[0].(protocol.AgentInput)
+		input, _ = value[protocol.AgentInput](args[0])
 	}
 	ctx := context.Background()
 	parent := read(r.came)
@@ -136,7 +136,7 @@ func (r *run) end(now time.Time, out any, err error) {
 	if err != nil {
 		failed(r.span, class(err))
 	}
-	if res, ok := out.(protocol.AgentResult); ok && err == nil {
+	if res, ok := value[protocol.AgentResult](out); ok && err == nil {
 		r.span.SetAttributes(keyStatus.String(string(res.Status)), genInput.Int64(res.Usage.InputTokens), genOutput.Int64(res.Usage.OutputTokens),
 			keyCost.Float64(res.CostUSD), keyTurns.Int(res.Turns), keyCalls.Int(res.Calls), keyAsked.Int(res.Asked))
 		if res.Usage.CachedInputTokens > 0 {
