@@ -209,7 +209,8 @@ func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
 		}
 		block, ok := b.blocks[q.Key]
 		if !ok {
-			block = pending(q, info.WorkflowExecution.ID, info.Namespace, signal)
+			// It is kept for as long as the question waits, so without the room that it was written in.
+			block = strings.Clone(pending(q, info.WorkflowExecution.ID, info.Namespace, signal))
 		}
 		blocks[q.Key] = block
 		s.WriteString(block)

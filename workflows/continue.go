@@ -159,7 +159,7 @@ func (a *agent) state(results []model.ToolResult, steps []*step) protocol.AgentS
 }
 
 func (g *gate) stateOf(s *step) protocol.StepState {
-	out := protocol.StepState{CallID: s.call.ID, Asked: s.asked}
+	out := protocol.StepState{CallID: s.id, Asked: s.asked}
 	if s.state == stepDone {
 		out.Result, out.Ran, out.Observed = &s.result, s.ran(), s.observed()
 		if s.ran() && (s.asked.Name == nameEscalate || s.asked.Name == nameProgress) {
@@ -237,7 +237,7 @@ func (a *agent) resume(ctx workflow.Context, held []protocol.StepState) ([]model
 	steps := make([]*step, len(held))
 	for i := range held {
 		h := &held[i]
-		s := &step{asked: h.Asked, call: tool.Call{ID: h.CallID, Name: h.Asked.Name}, facts: a.facts[h.Asked.Name], state: stepDone}
+		s := &step{asked: h.Asked, id: h.CallID, facts: a.facts[h.Asked.Name], state: stepDone}
 		q, open := a.gate.ledger.Question(h.Question)
 		switch {
 		case h.Result != nil:

@@ -81,7 +81,7 @@ func (p *performance) begin() bool {
 		s.attended = true
 		p.aside(s, func(ctx workflow.Context) {
 			defer func() { s.attended = false }()
-			if p.agent.attend(ctx, s) {
+			if p.attend(ctx, s) {
 				p.finish(ctx, s)
 			}
 		})
@@ -101,7 +101,7 @@ func (p *performance) begin() bool {
 	return true
 }
 
-func (p *performance) aside(s *step, f func(workflow.Context)) { workflow.GoNamed(p.ctx, s.call.ID, f) }
+func (p *performance) aside(s *step, f func(workflow.Context)) { workflow.GoNamed(p.ctx, s.id, f) }
 
 // asked reports whether a call has a question that is not settled.
 func (p *performance) asked() bool {
@@ -125,9 +125,11 @@ func (p *performance) stirred() *step {
 }
 
 // attend looks at what has come for a call that waits, and reports whether its question is settled.
-func (a *agent) attend(ctx workflow.Context, s *step) bool {
+func (p *performance) attend(ctx workflow.Context, s *step) bool {
+	a := p.agent
 	if s.vigil == nil {
-		s.vigil = a.gate.vigil(ctx, s.question, &s.req, s.decision)
+		// It lives longer than this coroutine, of which nothing should be kept.
+		s.vigil = a.gate.vigil(p.ctx, s.question, &s.req, s.decision)
 	}
 	permit, refused := s.vigil.attend(ctx)
 	switch {

@@ -18,10 +18,10 @@ import (
 
 // step is one call of a turn on its way from request to result.
 type step struct {
+	id     string
 	asked  protocol.Requested
 	facts  protocol.ToolFacts
 	req    protocol.DecideRequest
-	call   tool.Call
 	permit *permit
 	result tool.Result
 	state  stepState
@@ -84,8 +84,7 @@ func (a *agent) judge(ctx workflow.Context, steps []*step) {
 
 // step prepares one call; calls that cannot be judged are done at once.
 func (a *agent) step(id string, c protocol.Requested, room int) *step {
-	s := &step{asked: c, state: stepDone}
-	s.call = tool.Call{ID: id, Name: c.Name}
+	s := &step{id: id, asked: c, state: stepDone}
 	facts, known := a.facts[c.Name]
 	switch {
 	case a.calls >= a.frozen.Limits.MaxToolCalls:
@@ -152,9 +151,9 @@ func (s *step) concurrent() bool { return s.facts.Concurrent }
 func (a *agent) callOf(s *step) tool.Call {
 	p := s.permit
 	return tool.Call{
-		ID: s.call.ID, Name: s.call.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
+		ID: s.id, Name: s.asked.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
 		// Unique among all runs of all workflows, and the same after a reset.
-		IdempotencyKey: a.id + "/" + s.call.ID + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
+		IdempotencyKey: a.id + "/" + s.id + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 		Tighten: a.tighten, Parents: a.above, Source: p.facts.Source,
 	}
@@ -275,7 +274,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: attempts},
 		Summary: label(s.asked.Name) + " · " + string(s.result.Code),
 	})
-	call := tool.Call{ID: s.call.ID, Name: s.call.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef, Store: a.frozen.Store,
+	call := tool.Call{ID: s.id, Name: s.asked.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef, Store: a.frozen.Store,
 		Agent: &tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}}
 	a.observing = append(a.observing,
 		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
