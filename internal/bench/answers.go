@@ -12,27 +12,31 @@ import (
 
 // answers compares the time from a signal to the moment at which the call runs that waited for it.
 func (b *bench) answers(ctx context.Context) ([]ratio, error) {
-	runs := map[string]client.WorkflowRun{}
-	ours, bare, err := both(shapes["asks"].Turns, func(kind string) (float64, error) {
-		if runs[kind] == nil {
-			var err error
-			if runs[kind], err = b.begin(ctx, kind, "asks"); err != nil {
-				return 0, err
+	var out []ratio
+	for _, c := range []struct{ what, shape string }{{"read", "peeks"}, {"write", "asks"}} {
+		runs := map[string]client.WorkflowRun{}
+		ours, bare, err := both(shapes[c.shape].Turns, func(kind string) (float64, error) {
+			if runs[kind] == nil {
+				var err error
+				if runs[kind], err = b.begin(ctx, kind, c.shape); err != nil {
+					return 0, err
+				}
 			}
-		}
-		return b.answer(ctx, kind, runs[kind])
-	})
-	if err != nil {
-		return nil, err
-	}
-	for kind, run := range runs {
-		if err := ended(ctx, kind, run); err != nil {
+			return b.answer(ctx, kind, runs[kind])
+		})
+		if err != nil {
 			return nil, err
 		}
+		for kind, run := range runs {
+			if err := ended(ctx, kind, run); err != nil {
+				return nil, err
+			}
+		}
+		o, r := middle(ours), middle(bare)
+		out = append(out, ratio{Name: "signal to " + c.what + " running", Value: o / r, Unit: "ratio", AtMost: 1.15, Ours: o, Bare: r,
+			Of: "median ms from sending the answer to the call's first line"})
 	}
-	o, r := middle(ours), middle(bare)
-	return []ratio{{Name: "signal to tool running", Value: o / r, Unit: "ratio", AtMost: 1.15, Ours: o, Bare: r,
-		Of: "median ms from sending the answer to the call's first line"}}, nil
+	return out, nil
 }
 
 // answer sends one answer and returns the milliseconds until the call runs.

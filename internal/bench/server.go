@@ -109,9 +109,10 @@ func (b *bench) workers(dir string, log *slog.Logger) error {
 	}
 	engine, err := assent.New(assent.Config{
 		Models: map[string]model.Model{"scripted": scripts}, Blobs: store, GrantKeys: keys(), Log: log,
-		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"scripted:gate"}, Tools: []string{"work", "look", "ask"},
+		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"scripted:gate"}, Tools: []string{"work", "look", "ask", "peek"},
 			Limits: protocol.Limits{MaxTurns: protocol.MostTurns, MaxToolCalls: protocol.MostToolCalls, MaxIdleTurns: protocol.MostTurns}}},
-		Tools: []*tool.Def{b.tool("work", tool.Write), b.tool("look", tool.Read), b.tool("ask", tool.Write, tool.NeedsApproval())},
+		Tools: []*tool.Def{b.tool("work", tool.Write), b.tool("look", tool.Read), b.tool("ask", tool.Write, tool.NeedsApproval()),
+			b.tool("peek", tool.Read, tool.NeedsApproval())},
 	})
 	if err != nil {
 		return err
@@ -141,7 +142,9 @@ var shapes = map[string]shape{
 	"single": {Turns: 20, Calls: 1},
 	"read":   {Turns: 20, Calls: 1, Reads: true},
 	"reads":  {Turns: 10, Calls: 10, Reads: true},
+	"reads3": {Turns: 3, Calls: 1, Reads: true},
 	"three":  {Turns: 3, Calls: 1},
+	"peeks":  {Turns: 30, Calls: 1, Reads: true, Asked: true},
 	"asks":   {Turns: 30, Calls: 1, Asked: true},
 	"ask1":   {Turns: 1, Calls: 1, Asked: true},
 	"ask8":   {Turns: 1, Calls: 8, Asked: true},
@@ -154,6 +157,8 @@ func scripts() (scripted.Set, error) {
 	for name, s := range shapes {
 		uses := "work"
 		switch {
+		case s.Reads && s.Asked:
+			uses = "peek"
 		case s.Reads:
 			uses = "look"
 		case s.Asked:
