@@ -40,6 +40,8 @@ type Options struct {
 	// DeadlockDetection is how long a workflow may compute at a stretch; zero is the SDK's second. A machine that starves
 	// takes longer than that.
 	DeadlockDetection time.Duration
+	// ContinueAfter is the number of events after which agents continue as new; zero leaves it to the server.
+	ContinueAfter int
 }
 
 // Process is a running worker.
@@ -92,6 +94,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	p := &Process{Server: server, Queue: queue(o.Queue, f), HostID: cfg.HostID, Profiles: len(f.Profiles),
 		repos: slices.Sorted(maps.Keys(f.Worker.Worktrees.Repos)), trees: trees, log: log,
 		deployment: f.Worker.Deployment, fatal: make(chan error, 1)}
+	cfg.ContinueAfter = o.ContinueAfter
 	if err := p.start(cfg, o.DeadlockDetection); err != nil {
 		server.Close()
 		return nil, inFile(o.Config, err)
