@@ -54,13 +54,31 @@ func AssentAttributes(ctx context.Context) (protocol.AttributesResponse, error) 
 }
 
 // AssentContinue is the local activity that names the run to an agent which has continued as new: workflow code cannot tell
-// a run from one before its reset. It is a top-level function whose name is in histories.
-func AssentContinue(ctx context.Context) (protocol.ContinueResponse, error) {
+// a run from one before its reset. It refuses a state that no gate with the key has left. It is a top-level function whose
+// name is in histories.
+func AssentContinue(ctx context.Context, req protocol.ContinueRequest) (protocol.ContinueResponse, error) {
 	e, err := engineFrom(ctx)
 	if err != nil {
 		return protocol.ContinueResponse{}, err
 	}
-	return protocol.ContinueResponse{RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Attributes: e.attributesNow(ctx)}, nil
+	info := activity.GetInfo(ctx)
+	resp := protocol.ContinueResponse{RunID: info.WorkflowExecution.RunID, Attributes: e.attributesNow(ctx)}
+	place := protocol.StatePlace(info.Namespace, info.WorkflowExecution.ID)
+	switch g := req.Grant; {
+	case g == nil:
+		resp.Refused = "it has no grant"
+	case g.CallID != protocol.StateCall || g.RunID != req.Before:
+		resp.Refused = "its grant is of another run"
+	default:
+		if err := e.cfg.Keys.Verify(*g, place, req.Digest, time.Now()); err != nil {
+			resp.Refused = err.Error()
+		}
+	}
+	if resp.Refused != "" {
+		e.log.Error("assent: an agent was continued as new with a state that no worker with the key has left", "workflow", info.WorkflowExecution.ID,
+			"run", info.WorkflowExecution.RunID, "before", req.Before, "reason", resp.Refused)
+	}
+	return resp, nil
 }
 
 // attributes reports whether the namespace has our search attributes with the right types. Upserting an unknown one would

@@ -6,6 +6,7 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worktree"
@@ -49,6 +50,28 @@ type AgentState struct {
 	// Results answer the calls of the turn before. Steps are those of a turn that has not ended: then there are no Results.
 	Results []model.ToolResult `json:"results,omitempty"`
 	Steps   []StepState        `json:"steps,omitempty"`
+	// Grant says that a gate with the key has left this state: whoever runs a workflow of any type can continue it as an
+	// agent. Its call is StateCall, its run the one that left the state, its input digest that of Digest.
+	Grant *Grant `json:"grant,omitempty"`
+}
+
+// StateCall is the call, and in its place the activity id, that the grant of a state names.
+const StateCall = "continue"
+
+// StatePlace is what the grant of a state is bound to.
+func StatePlace(namespace, workflowID string) Place {
+	return Place{Namespace: namespace, WorkflowID: workflowID, ActivityType: WorkflowAgent, ActivityID: StateCall}
+}
+
+// Digest is the hex SHA-256 of an agent's input and the state that goes with it, but for its grant.
+func (s AgentState) Digest(in AgentInput) (string, error) {
+	s.Grant = nil
+	b, err := json.Marshal([]any{in, s})
+	if err != nil {
+		return "", err
+	}
+	// No arguments of a call begin like this.
+	return canonjson.SHA256(append([]byte("assent.state/1\n"), b...)), nil
 }
 
 // BoardState is what operators were shown of the run before; the server copies search attributes and memo.
@@ -79,9 +102,20 @@ type StepState struct {
 	Reminded time.Time `json:"reminded,omitzero"`
 }
 
+// ContinueRequest asks for the run that continues, and whether what it takes over was left by a gate. It is the input of a
+// local activity and never in history.
+type ContinueRequest struct {
+	// Before is the run that the server says was continued, Digest that of the state, Grant the one in it.
+	Before string `json:"before"`
+	Digest string `json:"digest"`
+	Grant  *Grant `json:"grant,omitempty"`
+}
+
 // ContinueResponse is the run that a local activity saw.
 type ContinueResponse struct {
 	RunID string `json:"runId"`
+	// Refused says why the state may not be taken over.
+	Refused string `json:"refused,omitempty"`
 	// Attributes is as in DecideResponse.
 	Attributes *bool `json:"attributes,omitempty"`
 }

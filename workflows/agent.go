@@ -31,12 +31,18 @@ func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentSt
 	}
 	a := &agent{gate: g, in: in, facts: map[string]protocol.ToolFacts{}, seen: map[string]bool{}}
 	if g.continued && state != nil {
-		a.takeOver(ctx, state)
+		if err := a.takeOver(ctx, state); err != nil {
+			return nil, err
+		}
 		defer g.board.free(ctx, g.ledger)
 		return a.run(ctx)
 	}
-	// A run that continues a workflow of another type is told of as one that continues, and has no state.
-	g.hear(ctx)
+	if g.deaf {
+		// A run that continues a workflow of another type is told of as one that continues, and has no state.
+		if err := g.hear(ctx); err != nil {
+			return nil, configError(err)
+		}
+	}
 	if err := in.Validate(); err != nil {
 		return nil, configError(err)
 	}

@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"errors"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
@@ -113,6 +115,15 @@ func (a *agent) next(ctx workflow.Context, results []model.ToolResult, steps []*
 		a.tooLarge = true
 		return nil
 	}
+	digest, err := e.state.Digest(e.in)
+	if err != nil {
+		// It was measured as JSON.
+		panic(err)
+	}
+	info := workflow.GetInfo(ctx)
+	grant := a.gate.cfg.Keys.Sign(protocol.Grant{CallID: protocol.StateCall, RunID: info.WorkflowExecution.RunID, InputDigest: digest},
+		protocol.StatePlace(info.Namespace, info.WorkflowExecution.ID))
+	e.state.Grant = &grant
 	// What still unwinds must not put signs up in a run that has ended.
 	a.gate.leaving, a.gate.board.leaving = true, true
 	return e
@@ -171,8 +182,9 @@ func (g *gate) stateOf(s *step) protocol.StepState {
 	return out
 }
 
-// takeOver makes this run what the one before it was. Answers that have come already find their questions.
-func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) {
+// takeOver makes this run what the one before it was. Answers that have come already find their questions. The error of a
+// state that no gate has left ends the run.
+func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) error {
 	g := a.gate
 	a.id, a.started, a.runs, a.frozen, a.held = s.AgentRun, s.Started, s.Runs, s.Frozen, s
 	a.transcript, a.earlier, a.output, a.spent, a.turns, a.lifeTurns = s.Transcript, s.Earlier, s.Output, s.Spent, s.Turns, s.LifeTurns
@@ -191,33 +203,45 @@ func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) {
 	for _, key := range g.ledger.Asked() {
 		g.mail[key] = &mailbox{}
 	}
-	g.hear(ctx)
-	g.board.busy()
-	a.stamp(ctx, s)
-	// What was carried of the input was valid when the agent began.
-	if err := a.index(); err != nil {
-		panic(err)
+	if err := g.hear(ctx); err != nil {
+		return configError(err)
 	}
+	g.board.busy()
+	if err := a.stamp(ctx, s); err != nil {
+		return err
+	}
+	// What was carried of the input was valid when the agent began.
+	return a.index()
 }
 
 // stamp takes questions and lines into this run, which the worker that runs it names: those that stood in the run that it
 // continues. What belongs to another one, from before a reset, stays what it is; so does everything when this run is itself
 // a reset to the beginning of another one, whose answers the server delivers again.
-func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) {
+func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) error {
 	g, before := a.gate, workflow.GetInfo(ctx).ContinuedExecutionRunID
+	digest, err := s.Digest(a.in)
+	if err != nil {
+		return configError(err)
+	}
 	// A cancelled run has questions to close as well.
 	after, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	var now protocol.ContinueResponse
-	if err := recorded(ctx, workflow.ExecuteLocalActivity(g.local(after), g.cfg.Continue), &now); err != nil || now.RunID == "" {
-		// Then every answer is void, and its question opens again.
-		workflow.GetLogger(ctx).Error("assent: the run that continues is not known", "error", err)
-		return
+	err = recorded(ctx, workflow.ExecuteLocalActivity(g.insistent(after), g.cfg.Continue,
+		protocol.ContinueRequest{Before: before, Digest: digest, Grant: s.Grant}), &now)
+	switch {
+	case err == nil && now.RunID == "":
+		err = errors.New("the worker does not name the run")
+	case err == nil && now.Refused != "":
+		err = errors.New(now.Refused)
+	}
+	if err != nil {
+		return temporal.NewNonRetryableApplicationError("what the run before has left is refused: "+short(err.Error(), mostError), protocol.ErrorDenied, nil)
 	}
 	g.board.attributes.learn(ctx, now.Attributes)
 	if now.RunID != workflow.GetInfo(ctx).OriginalRunID {
 		g.board.details(ctx, g.ledger)
-		return
+		return nil
 	}
 	for _, q := range s.Ledger.Open {
 		if q.StandsIn() == before {
@@ -230,6 +254,15 @@ func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) {
 		}
 	}
 	g.board.details(ctx, g.ledger)
+	return nil
+}
+
+// insistent is local for what an agent cannot go on without.
+func (g *gate) insistent(ctx workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		StartToCloseTimeout: g.cfg.DecideTimeout, ScheduleToCloseTimeout: slowDecision,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second},
+	})
 }
 
 // resume goes on with a turn in whose midst the run before has ended.
@@ -262,11 +295,12 @@ func (g *gate) wait(ctx workflow.Context, q approval.Approval, reminded time.Tim
 }
 
 // hear takes the answers that came before the run knew its questions.
-func (g *gate) hear(ctx workflow.Context) {
+func (g *gate) hear(ctx workflow.Context) error {
 	g.deaf = false
 	for ; len(g.inbox) > 0; g.inbox = g.inbox[1:] {
 		g.signal(ctx, g.inbox[0])
 	}
+	return g.takeUpdates(ctx)
 }
 
 // continues reports whether the server says that this run continues another one as it was: not one that a schedule began

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
@@ -239,6 +240,40 @@ func TestARunThatHasDoneNothingGoesOn(t *testing.T) {
 	require.Equal(t, []string{"a"}, b.ran["run"])
 }
 
+// leave makes a state one that a gate has left.
+func (l *left) leave(t *testing.T) {
+	t.Helper()
+	digest, err := l.state.Digest(l.in)
+	require.NoError(t, err)
+	g := protocol.Keyring{}.Sign(protocol.Grant{CallID: protocol.StateCall, RunID: testRun, InputDigest: digest}, protocol.Place{})
+	l.state.Grant = &g
+}
+
+// A state that was changed on its way, or that another run has left, ends the run.
+func TestAStateThatNobodyHasLeft(t *testing.T) {
+	for name, change := range map[string]func(*left){
+		"no grant":      func(l *left) { l.state.Grant = nil },
+		"another state": func(l *left) { l.state.Calls = 0 },
+		"another input": func(l *left) { l.in.Label = "other" },
+		"another run":   func(l *left) { l.state.Grant.RunID = "other" },
+		"another call":  func(l *left) { l.state.Grant.CallID = "t1.1" },
+	} {
+		b := newBench(t, asking(oneAsk))
+		b.env.RegisterDelayedCallback(func() { b.env.SetContinueAsNewSuggested(true) }, time.Hour)
+		b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow(protocol.SignalApproval, "nonsense") }, 2*time.Hour)
+		l := b.begin(protocol.AgentInput{})
+		change(&l)
+		b.goOn()
+		b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow(protocol.SignalApproval, "allow") }, time.Hour)
+		b.env.ExecuteWorkflow(protocol.WorkflowAgent, l.in, l.state)
+		var refused *temporal.ApplicationError
+		require.ErrorAs(t, b.env.GetWorkflowError(), &refused, name)
+		require.Equal(t, protocol.ErrorDenied, refused.Type(), name)
+		require.True(t, refused.NonRetryable())
+		require.Empty(t, b.ran, name)
+	}
+}
+
 // A state that is damaged never hangs a run or lets a call through.
 func TestDamagedStates(t *testing.T) {
 	fresh := func() (*bench, left) {
@@ -257,6 +292,7 @@ func TestDamagedStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, l := fresh()
 			damage(&l.state)
+			l.leave(t)
 			b.goOn()
 			b.env.RegisterDelayedCallback(func() {
 				if p := b.list().Pending; len(p) > 0 {

@@ -269,15 +269,20 @@ func (g *gate) note(ctx workflow.Context, i approval.Ignored) {
 
 func quoted(key string) string { return fmt.Sprintf("%q", short(key, mostSummary)) }
 
-// register installs the query and the update. Both return at once.
+// register installs the query and the update. Both return at once. Updates that have come already have their turn at once, so
+// an agent that continues installs theirs when it has its questions.
 func (g *gate) register(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandlerWithOptions(ctx, g.names.query, func() (approval.List, error) {
 		l := fitList(g.ledger.List())
 		l.Children = g.children()
 		return l, nil
-	}, workflow.QueryHandlerOptions{Description: "Open, answered and ignored questions"}); err != nil {
+	}, workflow.QueryHandlerOptions{Description: "Open, answered and ignored questions"}); err != nil || g.deaf {
 		return err
 	}
+	return g.takeUpdates(ctx)
+}
+
+func (g *gate) takeUpdates(ctx workflow.Context) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, g.names.update,
 		func(ctx workflow.Context, raw converter.RawValue) (protocol.Accepted, error) {
 			r, err := g.parse(raw)

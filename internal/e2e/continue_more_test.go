@@ -17,6 +17,10 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
@@ -381,7 +385,7 @@ func TestAWorktreeOverManyRuns(t *testing.T) {
 func TestKillsAroundAContinuation(t *testing.T) {
 	t.Parallel()
 	rnd := random(t)
-	rounds := 2
+	rounds := 1
 	if long() {
 		rounds = 40
 	}
@@ -409,8 +413,16 @@ func TestKillsAroundAContinuation(t *testing.T) {
 		}, patience, time.Millisecond)
 		time.Sleep(time.Duration(rnd.IntN(10)) * time.Millisecond)
 		p.kill(t)
-		w.answer(q.Key, approval.Allow)
+		told := make(chan error, 1)
+		if rnd.IntN(2) == 0 {
+			// It may come to the next run before that knows its questions.
+			go func() { told <- w.update(approval.Resolution{Key: q.Key, Decision: approval.Allow}) }()
+		} else {
+			w.answer(q.Key, approval.Allow)
+			told <- nil
+		}
 		p = w.spawn(s, address)
+		require.NoError(t, <-told)
 	}
 	res := w.result()
 	require.Equal(t, protocol.OK, res.Status, res.Error)
@@ -484,4 +496,55 @@ func TestAnswersRaceWithTheContinuation(t *testing.T) {
 	require.Equal(t, turns*each, res.Asked)
 	t.Logf("%d runs, %d answers by signal", len(w.chain()), refused)
 	require.Greater(t, len(w.chain()), 2)
+}
+
+// Whoever runs a worker in the namespace can continue a workflow of his own as an agent. What he leaves has no grant.
+func TestAStateThatAnotherWorkflowLeaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.work(soon(answering(oneAsk, twoOfOps())))
+	w.start(protocol.AgentInput{})
+	w.pending(1)
+	w.goesOn()
+	args := w.chain()[1][0].GetWorkflowExecutionStartedEventAttributes().GetInput()
+	var in protocol.AgentInput
+	var state protocol.AgentState
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(args, &in, &state))
+	// Anybody may answer it now.
+	state.Ledger.Open[0].Approvers, state.Steps[0].Decision.Approval = nil, nil
+	evil := sdkworker.New(w.c, w.queue+"-evil", sdkworker.Options{})
+	evil.RegisterWorkflowWithOptions(func(ctx workflow.Context, way string) error {
+		info := workflow.GetInfo(ctx)
+		digest, err := state.Digest(in)
+		if err != nil {
+			return err
+		}
+		forged := state
+		unsigned := protocol.Keyring{}.Sign(protocol.Grant{CallID: protocol.StateCall, RunID: info.WorkflowExecution.RunID, InputDigest: digest},
+			protocol.StatePlace(info.Namespace, info.WorkflowExecution.ID))
+		switch way {
+		case "unsigned":
+			forged.Grant = &unsigned
+		case "signed by nobody":
+			unsigned.KeyID, unsigned.MAC = grantKey.ID, "AAAA"
+			forged.Grant = &unsigned
+		case "none":
+			forged.Grant = nil
+		}
+		return workflow.NewContinueAsNewError(workflow.WithWorkflowTaskQueue(ctx, w.queue), protocol.WorkflowAgent, in, forged)
+	}, workflow.RegisterOptions{Name: "Evil"})
+	require.NoError(t, evil.Start())
+	t.Cleanup(evil.Stop)
+	for _, way := range []string{"that of the agent", "unsigned", "signed by nobody", "none"} {
+		run, err := w.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: w.id + "-" + way, TaskQueue: w.queue + "-evil"}, "Evil", way)
+		require.NoError(t, err)
+		var refused *temporal.ApplicationError
+		require.ErrorAs(t, run.Get(t.Context(), nil), &refused, way)
+		require.Equal(t, protocol.ErrorDenied, refused.Type(), "%s: %s", way, refused.Message())
+		chain, err := verify.Fetch(t.Context(), w.c, run.GetID(), "")
+		require.NoError(t, err)
+		require.Len(t, chain, 2)
+		require.NotEmpty(t, verify.Chain(chain, verify.Options{})[1].Findings)
+	}
+	require.Empty(t, w.ran())
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 
@@ -27,6 +28,7 @@ type succession struct {
 // trusted.
 func (j *judge) succeeds(before *judge) {
 	run := j.started.GetContinuedExecutionRunId()
+	j.leftByGate(run)
 	if j.out.ContinuedFrom = run; before == nil {
 		j.out.Trusted = true
 		j.note("what it took over from run %s, which was not looked at: it is taken on trust", run)
@@ -35,6 +37,9 @@ func (j *judge) succeeds(before *judge) {
 	s := &succession{judge: j, before: before, state: j.record.state}
 	next := before.next
 	switch {
+	case !before.agent || before.ledger == nil:
+		s.other("run %s is none of an agent", run)
+		return
 	case next == nil || next.GetNewExecutionRunId() != j.started.GetOriginalExecutionRunId():
 		s.other("run %s says nothing of having continued as this one", run)
 		return
@@ -46,6 +51,31 @@ func (j *judge) succeeds(before *judge) {
 	s.issued()
 	s.steps()
 	s.vettedLines()
+}
+
+// leftByGate holds the state's grant against it, and its signature against the keys.
+func (j *judge) leftByGate(run string) {
+	fail := func(kind Kind, format string, args ...any) {
+		j.out.Findings = append(j.out.Findings, Finding{Kind: kind, EventID: firstEvent, Why: fmt.Sprintf(format, args...)})
+	}
+	g := j.record.state.Grant
+	digest, err := j.record.state.Digest(j.input)
+	switch {
+	case g == nil:
+		fail(NoGrant, "what it took over has no grant")
+	case err != nil || g.InputDigest != digest:
+		fail(OtherState, "the grant of what it took over is for %s, and it took over %s", short(g.InputDigest), short(digest))
+	case g.RunID != run || g.CallID != protocol.StateCall:
+		fail(OtherRun, "the grant of what it took over is of call %q of run %s, and it continues run %s", g.CallID, g.RunID, run)
+	case j.options.Keys.Empty():
+		if g.MAC != "" {
+			j.note("signatures of grants: no key was given")
+		}
+	default:
+		if err := j.options.Keys.Verify(*g, protocol.StatePlace(j.options.Namespace, j.out.WorkflowID), digest, time.Unix(0, 0)); err != nil {
+			fail(BadSignature, "what it took over: %v", err)
+		}
+	}
 }
 
 func (s *succession) find(kind Kind, callID, tool, format string, args ...any) {

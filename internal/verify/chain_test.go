@@ -78,6 +78,7 @@ var carried = map[string]struct {
 }{
 	"another state than was left": {func(c chain) { c[1].payload(started(c[1]).Input.Payloads[1], set("turns", 7)) }, verify.OtherState},
 	"no end that says so":         {func(c chain) { left(c[0]).NewExecutionRunId = base }, verify.OtherState},
+	"a run of another workflow":   {func(c chain) { started(c[0]).WorkflowType.Name = "Evil" }, verify.OtherState},
 	"an end that is none":         {func(c chain) { c[0].drop(len(c[0].events) - 1) }, verify.OtherState},
 	"another input": {func(c chain) {
 		for _, p := range []*commonpb.Payload{started(c[1]).Input.Payloads[0], left(c[0]).Input.Payloads[0]} {
@@ -172,6 +173,10 @@ var carried = map[string]struct {
 	"a grant of the run before": {func(c chain) {
 		c[1].grant(c[1].at(0, run), set("run", started(c[0]).OriginalExecutionRunId))
 	}, verify.OtherRun},
+	"a state without a grant":     {deep(func(m members) { delete(m, "grant") }), verify.NoGrant},
+	"the grant of another state":  {deep(set("input", base), "grant"), verify.OtherState},
+	"a grant of another run":      {deep(set("run", base), "grant"), verify.OtherRun},
+	"the grant of a call":         {deep(set("call", "t1.1"), "grant"), verify.OtherRun},
 	"a state that cannot be read": {func(c chain) { started(c[1]).Input.Payloads[1].Data = []byte(`{"turns":"x"}`) }, verify.Unreadable},
 }
 
@@ -191,6 +196,13 @@ func TestAChainIsClean(t *testing.T) {
 		require.False(t, r.Trusted)
 		require.Equal(t, i > 0, r.ContinuedFrom != "")
 		require.NotContains(t, strings.Join(r.Unchecked, "\n"), "trust")
+	}
+	for i, p := range c[1:] {
+		r := verify.History(p.whole(), verify.Options{Keys: keys(t), Namespace: "default"})
+		require.Empty(t, r.Findings, i)
+		r = verify.History(p.events, verify.Options{Keys: keys(t), Namespace: "other"})
+		require.Equal(t, verify.BadSignature, r.Findings[0].Kind)
+		require.EqualValues(t, 1, r.Findings[0].EventID)
 	}
 	runs := []verify.Run{{Events: c[2].events}, {Events: c[0].events}}
 	reports := verify.Chain(runs, verify.Options{})
