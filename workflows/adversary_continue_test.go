@@ -117,6 +117,7 @@ func TestAnApproverIsNotMistakenForTheOneBefore(t *testing.T) {
 	b.env.RegisterDelayedCallback(func() { b.env.SetContinueAsNewSuggested(true) }, 30*time.Minute)
 	l := b.begin(protocol.AgentInput{})
 	l.state.Ledger.Open[0].Seal.RunID = "before a reset"
+	l.leave(t)
 
 	b.goOn()
 	b.env.SetStartTime(l.state.Started.Add(time.Hour))
