@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/approval"
@@ -135,4 +136,21 @@ func TestAnApproverIsNotMistakenForTheOneBefore(t *testing.T) {
 	l = b.left()
 	require.Empty(t, l.state.Steps, "an approver is asked")
 	require.Equal(t, []string{"a"}, b.ran["run"])
+}
+
+// When the last question of a turn is refused, the run goes on, and operators see that.
+func TestARefusedRunIsNotShownAsWaiting(t *testing.T) {
+	for name, say := range map[string]approval.Choice{"denied": approval.Deny, "revoked": approval.Revoke, "allowed": approval.Allow} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, asking("turns:\n  - calls: [{tool: run, args: {path: a}}]\n  - calls: [{tool: look, args: {path: b}}]\n  - say: done\n"))
+			b.answer(time.Hour, 0, say)
+			b.env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+				b.env.SetContinueAsNewSuggested(info.ActivityType.Name == protocol.ToolPrefix+"look")
+			})
+			l := b.begin(protocol.AgentInput{})
+			require.Equal(t, 2, l.state.Turns)
+			require.Equal(t, protocol.StatusRunning, l.state.Board.Status)
+			require.Empty(t, l.state.Board.Shown)
+		})
+	}
 }

@@ -56,8 +56,12 @@ func (b *board) idle(ctx workflow.Context, l *approval.Ledger) {
 }
 
 func (b *board) suspend(ctx workflow.Context, l *approval.Ledger) {
-	if b.active <= 0 && len(l.Keys()) > 0 {
+	switch {
+	case b.active <= 0 && len(l.Keys()) > 0:
 		b.show(ctx, l, protocol.StatusWaiting)
+	case b.status == protocol.StatusWaiting && len(l.Asked()) == 0:
+		// The last question was refused.
+		b.show(ctx, l, protocol.StatusRunning)
 	}
 }
 
