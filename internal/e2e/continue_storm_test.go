@@ -14,6 +14,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/approval"
@@ -21,6 +23,8 @@ import (
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
 )
 
 // closings are the types of the events that ended the runs of a chain, the first run first.
@@ -225,4 +229,104 @@ func (w *world) over() {
 	d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, "")
 	require.NoError(w.t, err)
 	require.Equal(w.t, `"done"`, string(d.GetWorkflowExecutionInfo().GetSearchAttributes().GetIndexedFields()[protocol.AttrStatus].GetData()))
+}
+
+// allows allows whatever is asked until the last run of the chain has ended, and returns the calls of the questions by key.
+func (w *world) allows() (keys map[string]string) {
+	w.t.Helper()
+	keys = map[string]string{}
+	for {
+		d, err := w.c.DescribeWorkflow(context.Background(), w.id, "")
+		require.NoError(w.t, err)
+		if st := d.RawResponse.WorkflowExecutionInfo.Status; st != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && st != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+			return keys
+		}
+		l, err := w.list()
+		if err != nil {
+			continue
+		}
+		for _, q := range l.Pending {
+			if keys[q.Key] == "" {
+				_ = w.c.SignalWorkflow(context.Background(), w.id, "", protocol.SignalApproval, protocol.Resolution{Key: q.Key, Decision: approval.Allow, By: "alice"})
+			}
+			keys[q.Key] = q.CallID
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A chain of runs is reset to each task of each of them, with calls of other teams among the asked ones, in plain text and
+// under a strict codec: every run comes to its end, and no effect happens that nobody has allowed once more.
+func TestResetToEveryTaskOfAChain(t *testing.T) {
+	if !long() {
+		t.Skip("resets some 50 times; ASSENT_LONG=1 runs it")
+	}
+	t.Parallel()
+	for _, mode := range []string{"plain", "sealed"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := newSealer()
+			var dc converter.DataConverter = converter.GetDefaultDataConverter()
+			if mode != "plain" {
+				dc = s.converter()
+				var err error
+				w.c, err = client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), DataConverter: dc, Logger: sdklog.NewStructuredLogger(logger())})
+				require.NoError(t, err)
+				t.Cleanup(w.c.Close)
+				w.converter = dc
+			}
+			b := w.billing()
+			s.strict = true
+			cfg := w.foreignConfig(setup{Preset: permission.Standard, Keys: true, ContinueAfter: 50, Script: `
+turns:
+  - calls: [{tool: run, args: {text: a}}, {tool: look, args: {text: b}}, {tool: refund, args: {orderId: c, amount: 1}}, {tool: run, args: {text: a}}, {tool: flow, args: {orderId: d, amount: 2}}]
+  - calls: [{tool: run, args: {text: e}}]
+  - say: done
+`}, nil, b.act(t, "refund", "Refund", tool.Write, tool.NeedsApproval()), b.child(t, "flow", "RefundFlow", tool.Write, tool.NeedsApproval()))
+			if mode != "plain" {
+				cfg.DataConverter = dc
+			}
+			plug, err := worker.New(cfg)
+			require.NoError(t, err)
+			w.workWith(plug)
+			w.start(protocol.AgentInput{})
+			first := w.pending(4)
+			for i := 0; len(w.chain()) < 2; i++ {
+				require.NoError(t, w.c.SignalWorkflow(context.Background(), w.id, "", protocol.SignalApproval, protocol.Resolution{Key: fmt.Sprint("nobody", i), Decision: approval.Allow}))
+			}
+			keys := w.allows()
+			require.Len(t, keys, 5)
+			require.Equal(t, first[0].Key, w.lists().Closed[0].Key)
+			clean := w.result()
+			require.Equal(t, "OK OK OK OK OK OK", strings.Join(w.codes(clean), " "))
+			run := w.c.GetWorkflow(context.Background(), w.id, "").GetRunID()
+			chain := w.chain()
+			slices.Reverse(chain)
+			for _, events := range chain {
+				for _, e := range events {
+					if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+						w.resetAndAllow(run, e.EventId, b)
+					}
+				}
+				run = events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+			}
+		})
+	}
+}
+
+// resetAndAllow resets a run, and holds the effects after it against what was allowed after it; look is the one call that
+// nobody is asked about.
+func (w *world) resetAndAllow(run string, event int64, b *billing) {
+	w.t.Helper()
+	before := len(w.ran()) + len(b.notes())
+	w.reset(run, event)
+	keys := w.allows()
+	res := w.result()
+	require.Equal(w.t, protocol.OK, res.Status, "run %s, event %d: %s", run, event, res.Error)
+	require.Len(w.t, w.codes(res), 6)
+	require.LessOrEqual(w.t, len(w.ran())+len(b.notes())-before, len(keys)+1, "run %s, event %d: %v", run, event, w.codes(res))
+	for _, f := range w.failedTasks() {
+		require.Equal(w.t, "ResetWorkflow: test", f)
+	}
 }
