@@ -51,7 +51,7 @@ func ask(ctx context.Context, address string, stdout io.Writer) error {
 	play, err1 := scripted.Parse("script", []byte(script))
 	engine, err2 := assent.New(assent.Config{
 		Models: map[string]model.Model{"scripted": scripted.Set{"review": play}}, Blobs: blob.NewMemory(""),
-		Prices: model.Prices{"scripted:review": {Rates: model.Rates{Input: 3, Output: 15}, AsOf: "2026-12-01"}},
+		Prices:   model.Prices{"scripted:review": {Rates: model.Rates{Input: 3, Output: 15}, AsOf: "2026-12-01"}},
 		Profiles: map[string]config.Profile{"reviewer": {Name: "reviewer", Models: []string{"scripted:review"}, Output: tool.MustOutputFor[review]()}},
 	})
 	c, err3 := client.Dial(client.Options{HostPort: address, Plugins: []client.Plugin{engine}})
