@@ -37,7 +37,9 @@ func (e *Engine) spentBelow(ctx context.Context, req protocol.ReceiveRequest) (f
 		return req.LentUSD, nil
 	}
 	var usd float64
-	if e.converter().FromPayload(p, &usd) != nil && converter.GetDefaultDataConverter().FromPayload(p, &usd) != nil || !(usd >= 0) {
+	dc := converter.WithDataConverterSerializationContext(e.converter(),
+		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).WorkflowNamespace, WorkflowID: req.Child})
+	if dc.FromPayload(p, &usd) != nil && converter.GetDefaultDataConverter().FromPayload(p, &usd) != nil || !(usd >= 0) {
 		return req.LentUSD, nil
 	}
 	return usd, nil

@@ -456,9 +456,10 @@ func TestPlannerAsAToolOfAnAgent(t *testing.T) {
 		})
 	w.start(task("again", "go"))
 	require.Equal(t, protocol.OK, w.result().Status)
-	n, err := w.c.CountWorkflow(context.Background(), countOf("AssentRoot='"+w.id+"' AND WorkflowType='assent.Agent'"))
-	require.NoError(t, err)
-	require.Equal(t, int64(protocol.DefaultBounds().Depth), n.GetCount())
+	require.Eventually(t, func() bool {
+		n, err := w.c.CountWorkflow(context.Background(), countOf("AssentRoot='"+w.id+"' AND WorkflowType='assent.Agent'"))
+		return err == nil && n.GetCount() == int64(protocol.DefaultBounds().Depth)
+	}, patience, tick)
 
 	boss := w.plans(w.id+"-boss", protocol.WorkflowAgent, task("boss", "go"))
 	var key string

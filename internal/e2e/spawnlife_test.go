@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worker"
 	"github.com/assent-dev/assent/workflows"
 )
 
@@ -161,4 +164,43 @@ func TestStrayAnswersToAPlanner(t *testing.T) {
 	w.got(run, &res)
 	require.Equal(t, protocol.OK, res[0].Status, res[0].Error)
 	w.replays(w.id)
+}
+
+// Agents and the workflows between them that continue as new keep their place in the tree: the bound of its depth holds, and
+// each stays the child that its parent waits for.
+func TestTreeOfRunsThatContinueAsNew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	schema := json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string"}}}`)
+	deeper := "turns:\n  - calls: [{tool: look, args: {text: a}}]\n"
+	for i := range 6 {
+		deeper += fmt.Sprintf("  - calls: [{tool: look, args: {text: b%d}}]\n", i)
+	}
+	deeper += "  - calls: [{tool: plan, args: {prompt: deeper}}]\n  - {say: done}\n"
+	w.planning(setup{Script: deeper, Keys: true}, nil, map[string]any{
+		"Deeper": func(ctx workflow.Context, in map[string]string) (protocol.Status, error) {
+			if workflow.GetInfo(ctx).ContinuedExecutionRunID == "" {
+				return "", workflow.NewContinueAsNewError(ctx, "Deeper", in)
+			}
+			res, err := workflows.Spawn(ctx, task("p", in["prompt"])).Get(ctx)
+			return res.Status, err
+		}}, func(cfg *worker.Config) {
+		cfg.ContinueAfter = 50
+		d, err := tool.FromWorkflow("plan", "Plans.", schema, "Deeper", w.queue, tool.Read)
+		require.NoError(t, err)
+		cfg.Tools = append(cfg.Tools, d)
+		p := cfg.Profiles["p"]
+		p.Tools = []string{"look", "plan"}
+		cfg.Profiles["p"] = p
+	})
+	w.start(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, w.result().Status)
+	looked := 0
+	for _, line := range w.ran() {
+		if line == "look a" {
+			looked++
+		}
+	}
+	require.Equal(t, protocol.DefaultBounds().Depth, looked, "one agent at each level")
+	require.NotEmpty(t, w.history()[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId())
 }

@@ -25,6 +25,7 @@ var unproved = map[string]string{
 	"TestAStateThatAnotherWorkflowLeaves":                                    "its agents go on with states that no agent has left",
 	"TestGuardedWorkflowUnderTheirEncryption/bound_to_a_workflow":            "their codec has to be told what each payload is of",
 	"TestGuardedWorkflowUnderTheirEncryption/strict_and_bound,_worker_alone": "their codec has to be told what each payload is of",
+	"TestSpawnUnderTheirEncryption/bound_to_a_workflow":                      "their codec has to be told what each payload is of",
 }
 
 func init() {
