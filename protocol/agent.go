@@ -85,7 +85,7 @@ type Limits struct {
 	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
 	// WallClock bounds the whole agent, waiting included; zero means none.
 	WallClock time.Duration `json:"wallClockNs,omitempty"`
-	// MaxIdleTurns bounds consecutive turns without a new (tool, input, result).
+	// MaxIdleTurns bounds consecutive turns without a new (tool, input, result): one that is none of the latest 128.
 	MaxIdleTurns int `json:"maxIdleTurns,omitempty"`
 }
 
