@@ -62,7 +62,7 @@ func (a *agent) turn(ctx workflow.Context, calls []protocol.Requested) ([]model.
 
 // mostJudged bounds the decisions that are under way at once: as many as keep a worker busy, and few, because with each
 // that ends the SDK wakes the coroutines of all.
-const mostJudged = 4
+const mostJudged = 8
 
 // judge takes the decisions on all calls of a turn, in the model's order.
 func (a *agent) judge(ctx workflow.Context, steps []*step) {

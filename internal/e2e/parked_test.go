@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -146,4 +147,22 @@ func TestTwoThousandParkedAgents(t *testing.T) {
 		t.Skip("ASSENT_LONG=1")
 	}
 	parkMany(t, 2000)
+}
+
+// Calls that wait for an answer have no coroutine: a run that is parked keeps one stack, however many there are.
+func TestParkedCallsHaveNoCoroutine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.work(setup{Keys: true, Preset: permission.Standard, Script: "turns:\n  - calls:\n" +
+		strings.Repeat("      - {tool: run, args: {text: once}}\n", 8) + "  - say: done\n"})
+	w.start(protocol.AgentInput{})
+	w.pending(8)
+	var trace string
+	require.Eventually(t, func() bool {
+		v, err := w.c.QueryWorkflow(t.Context(), w.id, "", client.QueryTypeStackTrace)
+		return err == nil && v.Get(&trace) == nil
+	}, patience, tick)
+	require.Equal(t, 1, strings.Count(trace, "coroutine "), trace)
+	w.send(`"deny"`)
+	require.Equal(t, 8, len(w.codes(w.result())))
 }
