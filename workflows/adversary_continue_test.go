@@ -16,6 +16,7 @@ import (
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 // parked runs an agent that waits until it continues as new, and makes the environment of the next run.
@@ -153,4 +154,60 @@ func TestARefusedRunIsNotShownAsWaiting(t *testing.T) {
 			require.Empty(t, l.state.Board.Shown)
 		})
 	}
+}
+
+// An environment that is lost after a continuation, in the midst of the turn that was left, starts the agent again: what else
+// waits is dropped, and is asked anew.
+func TestAnEnvironmentIsLostAfterAContinuation(t *testing.T) {
+	s, p := inTree(1, "turns:\n  - calls: [{tool: run, args: {path: a}}, {tool: run, args: {path: b}}]\n  - say: done\n")
+	b, l := parked(t, s)
+	require.NotNil(t, l.state.Lease)
+	b.answer(time.Hour, 0, approval.Allow)
+	b.answer(2*time.Hour, 0, approval.Allow)
+	b.answer(3*time.Hour, 0, approval.Allow)
+	b.env.RegisterDelayedCallback(b.env.CancelWorkflow, 50*time.Hour)
+	res := b.finish(l)
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, 1, res.Restarts)
+	require.Equal(t, map[string][]string{"run": {"a", "b"}}, b.ran)
+	require.Equal(t, []string{"OK", "OK"}, b.codes(res))
+	require.Len(t, p.acquired, 2)
+	require.Equal(t, []string{"/trees/1"}, p.disposed)
+	require.Equal(t, 4, res.Asked)
+}
+
+// The wall clock, a cancellation, an answer and a deadline that are all there when a continued run begins: nothing runs.
+func TestWhatIsThereWhenAContinuedRunBegins(t *testing.T) {
+	for name, come := range map[string]func(*bench, left){
+		"cancelled": func(b *bench, _ left) { b.env.RegisterDelayedCallback(b.env.CancelWorkflow, 0) },
+		"too late":  func(b *bench, l left) { b.env.SetStartTime(l.state.Started.Add(100 * time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := asking(oneAsk)
+			s.profile.Limits.WallClock = 50 * time.Hour
+			b, l := parked(t, s)
+			come(b, l)
+			b.env.RegisterDelayedCallback(func() {
+				b.env.SignalWorkflow(protocol.SignalApproval, protocol.Resolution{Key: l.state.Ledger.Open[0].Key, Decision: approval.Allow})
+			}, 0)
+			res := b.finish(l)
+			require.NotEqual(t, protocol.OK, res.Status)
+			require.Empty(t, b.ran)
+		})
+	}
+}
+
+// Patience of days does not fill the history with tries.
+func TestLongPatienceTriesSeldom(t *testing.T) {
+	s := setup{patience: 30 * 24 * time.Hour, script: "turns:\n  - calls: [{tool: change, args: {path: a}}]\n  - say: done\n"}
+	b := newBench(t, s)
+	tries := 0
+	b.env.OnActivity(protocol.ToolPrefix+"change", mock.Anything, mock.Anything).Return(func(context.Context, tool.Call) (tool.Result, error) {
+		tries++
+		return tool.Fail(tool.ContractDrift, "another contract"), nil
+	})
+	began := b.env.Now()
+	require.Equal(t, []string{"CONTRACT_DRIFT"}, b.codes(b.run(protocol.AgentInput{})))
+	require.InDelta(t, 200, tries, 10)
+	require.GreaterOrEqual(t, b.env.Now().Sub(began), s.patience)
 }

@@ -54,7 +54,7 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 		switch {
 		case again && wait.left(ctx):
 			// Another worker may serve the frozen contract; the same call gets a new grant.
-			if workflow.Sleep(ctx, driftPause) != nil {
+			if workflow.Sleep(ctx, wait.pause()) != nil {
 				continue
 			}
 		case res.Code == codeNeverStarted:
@@ -90,6 +90,12 @@ func (p *patience) left(ctx workflow.Context) bool {
 	}
 	return workflow.Now(ctx).Before(p.until)
 }
+
+// mostPauses bounds what patience of days puts into the history: each try is some ten events.
+const mostPauses = 200
+
+// pause is the time until the next try.
+func (p *patience) pause() time.Duration { return max(driftPause, *p.most/mostPauses) }
 
 // codeNeverStarted marks an attempt that no worker began; it never leaves dispatch.
 const codeNeverStarted tool.Code = "never-started"

@@ -94,7 +94,7 @@ func (g *gate) remote(ctx workflow.Context, p *permit, call tool.Call) outcome {
 		if out.result.Code != codeNeverStarted {
 			return out
 		}
-		if wait.left(ctx) && workflow.Sleep(ctx, driftPause) == nil {
+		if wait.left(ctx) && workflow.Sleep(ctx, wait.pause()) == nil {
 			continue
 		}
 		if out.result.Code = tool.ToolError; r.Retry.MaximumAttempts != 1 {

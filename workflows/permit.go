@@ -95,7 +95,7 @@ func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.Dec
 		if resp.Slow {
 			resp = g.read(ctx, g.judgeSlowly(ctx, req, false), req)
 		}
-		if resp.Drift == "" || !wait.left(ctx) || workflow.Sleep(ctx, driftPause) != nil {
+		if resp.Drift == "" || !wait.left(ctx) || workflow.Sleep(ctx, wait.pause()) != nil {
 			return resp
 		}
 		f = g.judgeSlowly(ctx, req, true)

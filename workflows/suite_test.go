@@ -60,6 +60,8 @@ type setup struct {
 	blobs func(blob.Store) blob.Store
 	// codec is the SDK's default converter unless set.
 	codec converter.DataConverter
+	// patience is the gate's default unless set.
+	patience time.Duration
 	// approvers knows who answers.
 	approvers approval.Directory
 	// hookTimeout is a minute unless set.
@@ -120,7 +122,7 @@ func newBench(t *testing.T, s setup) *bench {
 		s.checkAnswer = engine.CheckAnswer
 	}
 	b.gate, err = workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
-		DecideTimeout: 2 * time.Minute, Converter: s.codec})
+		DecideTimeout: 2 * time.Minute, Converter: s.codec, Patience: s.patience})
 	require.NoError(t, err)
 	b.tools, b.codec = tools, s.codec
 	b.renew()
