@@ -83,7 +83,7 @@ func (e *Engine) askedFor(ctx context.Context, c client.Client, id, runID string
 	}
 	started := first.GetWorkflowExecutionStartedEventAttributes()
 	dc := converter.WithDataConverterSerializationContext(e.converter(),
-		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).WorkflowNamespace, WorkflowID: id})
+		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).Namespace, WorkflowID: id})
 	var in protocol.AgentInput
 	var line protocol.Lineage
 	if err := dc.FromPayloads(started.GetInput(), &in); err != nil {

@@ -31,7 +31,7 @@ func (e *Engine) inherited(ctx context.Context, p config.Profile, req protocol.R
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(line) > 0 && !e.cfg.Keys.VerifyLineage(*req.Lineage, activity.GetInfo(ctx).WorkflowNamespace, req.ParentRun) {
+	if len(line) > 0 && !e.cfg.Keys.VerifyLineage(*req.Lineage, activity.GetInfo(ctx).Namespace, req.ParentRun) {
 		return nil, nil, fault.Configf("inheritPermissions", "nothing proves which agents are above: what spawned profile %q has no grant key of this worker's", p.Name)
 	}
 	out, guards := make([]protocol.Parent, len(line)), p.Guards

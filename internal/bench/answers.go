@@ -69,12 +69,12 @@ func (b *bench) answer(ctx context.Context, kind string, run client.WorkflowRun)
 // waits returns when a run has nothing to do.
 func (b *bench) waits(ctx context.Context, run client.WorkflowRun) error {
 	for {
-		d, err := b.client.DescribeWorkflowExecution(ctx, run.GetID(), "")
+		d, err := b.client.DescribeWorkflow(ctx, run.GetID(), "")
 		if err != nil {
 			return err
 		}
 		// Before its first task a run has nothing to do either.
-		if len(d.GetPendingActivities()) == 0 && d.GetPendingWorkflowTask() == nil && d.GetWorkflowExecutionInfo().GetHistoryLength() > 8 {
+		if len(d.RawResponse.GetPendingActivities()) == 0 && d.RawResponse.GetPendingWorkflowTask() == nil && d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength() > 8 {
 			return nil
 		}
 		select {

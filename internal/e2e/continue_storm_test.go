@@ -226,9 +226,9 @@ func (w *world) over() {
 	for _, events := range w.chain() {
 		replaytest.Replay(w.t, &historypb.History{Events: events})
 	}
-	d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, "")
+	d, err := w.c.DescribeWorkflow(context.Background(), w.id, "")
 	require.NoError(w.t, err)
-	require.Equal(w.t, `"done"`, string(d.GetWorkflowExecutionInfo().GetSearchAttributes().GetIndexedFields()[protocol.AttrStatus].GetData()))
+	require.Equal(w.t, `"done"`, string(d.RawResponse.GetWorkflowExecutionInfo().GetSearchAttributes().GetIndexedFields()[protocol.AttrStatus].GetData()))
 }
 
 // allows allows whatever is asked until the last run of the chain has ended, and returns the calls of the questions by key.

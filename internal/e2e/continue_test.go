@@ -137,11 +137,11 @@ turns:
 		require.Equal(t, before[i].Seal, after[i].Seal)
 		require.NotEqual(t, before[i].StandsIn(), after[i].StandsIn())
 	}
-	d, err := w.c.DescribeWorkflowExecution(t.Context(), w.id, "")
+	d, err := w.c.DescribeWorkflow(t.Context(), w.id, "")
 	require.NoError(t, err)
-	fields := d.GetWorkflowExecutionInfo().GetSearchAttributes().GetIndexedFields()
+	fields := d.RawResponse.GetWorkflowExecutionInfo().GetSearchAttributes().GetIndexedFields()
 	require.Equal(t, `"waiting"`, string(fields[protocol.AttrStatus].GetData()))
-	require.Contains(t, string(d.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoPending].GetData()), before[0].Key)
+	require.Contains(t, string(d.RawResponse.GetWorkflowExecutionInfo().GetMemo().GetFields()[protocol.MemoPending].GetData()), before[0].Key)
 
 	w.answer(before[1].Key, approval.Allow)
 	w.answer(before[0].Key, approval.Deny)

@@ -230,8 +230,8 @@ func TestCancelOfOneChild(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n := 0
 		for _, id := range ids {
-			if d, err := w.c.DescribeWorkflowExecution(context.Background(), id, ""); err == nil &&
-				d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+			if d, err := w.c.DescribeWorkflow(context.Background(), id, ""); err == nil &&
+				d.RawResponse.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 				n++
 			}
 		}
@@ -324,11 +324,11 @@ func TestReuseOnlyOfWhatIsTheSameAndEndedWell(t *testing.T) {
 
 // joins reports whether a run has begun to wait for an agent of somebody else.
 func (w *world) joins(id string) bool {
-	d, err := w.c.DescribeWorkflowExecution(context.Background(), id, "")
+	d, err := w.c.DescribeWorkflow(context.Background(), id, "")
 	if err != nil {
 		return false
 	}
-	for _, a := range d.GetPendingActivities() {
+	for _, a := range d.RawResponse.GetPendingActivities() {
 		if a.GetActivityType().GetName() == protocol.ActivityJoinAgent && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
 			return true
 		}
@@ -562,9 +562,9 @@ func (w *world) resolves(id string, r approval.Resolution) (got protocol.Accepte
 // events is the length of a run's history.
 func (w *world) events(id string) int64 {
 	w.t.Helper()
-	d, err := w.c.DescribeWorkflowExecution(context.Background(), id, "")
+	d, err := w.c.DescribeWorkflow(context.Background(), id, "")
 	require.NoError(w.t, err)
-	return d.GetWorkflowExecutionInfo().GetHistoryLength()
+	return d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength()
 }
 
 // forging writes a lineage into every child that it starts.
