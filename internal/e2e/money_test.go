@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/transcript"
+	"github.com/assent-dev/assent/worker"
+)
+
+// chatter calls an unknown tool for so many turns, and costs a cent for each. Its first attempt is lost after it was asked.
+type chatter struct {
+	turns int
+	lose  sync.Once
+}
+
+func (m *chatter) Generate(_ context.Context, r model.Request) (model.Response, error) {
+	m.lose.Do(func() { panic("the worker is gone before the answer came") })
+	usage := model.Usage{InputTokens: 100, OutputTokens: 10}
+	if r.Summary != nil {
+		return model.Response{Text: "We chatted.", Stop: model.StopEnd, Usage: usage}, nil
+	}
+	n := 1
+	for _, msg := range r.Messages {
+		if msg.Role == model.Assistant {
+			n++
+		}
+		if msg.Summary != nil {
+			n += msg.Summary.Turns
+		}
+	}
+	if n > m.turns {
+		return model.Response{Text: "done", Stop: model.StopEnd, Usage: usage}, nil
+	}
+	return model.Response{Stop: model.StopToolUse, Usage: usage,
+		Calls: []model.ToolCall{{ID: "c", Name: "nothing", Input: json.RawMessage(fmt.Sprintf(`{"n":%d,"pad":%q}`, 1000+n, strings.Repeat("x", 600)))}}}, nil
+}
+
+// Forty turns of a conversation that does not fit into its window, from a prompt and a system prompt of 100 KB, over several
+// runs: what a turn adds to history stays the same, every cent is counted, and what was lost is told apart.
+func TestALongConversationHasAFlatHistory(t *testing.T) {
+	t.Parallel()
+	const turns = 40
+	w := newWorld(t)
+	p, err := worker.New(worker.Config{
+		Models: map[string]model.Model{"m": &chatter{turns: turns}}, Blobs: w.blobs, Dir: t.TempDir(), Log: logger(), ContinueAfter: 120,
+		Prices:   model.Prices{"m:x": {Rates: model.Rates{Input: 0.001, Output: 1000}, ContextWindow: 80_000}},
+		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"m:x"}, System: strings.Repeat("Be kind. ", 11_000)}},
+	})
+	require.NoError(t, err)
+	w.workWith(p)
+	budget := 20.0
+	w.start(protocol.AgentInput{Prompt: strings.Repeat("Chat on. ", 8_000), BudgetUSD: &budget, Limits: &protocol.Limits{MaxTurns: 100, MaxIdleTurns: 100, MaxOutputTokens: 1000}})
+	res := w.result()
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, turns+1, res.Turns)
+	require.Positive(t, res.Compactions)
+	require.InDelta(t, 0.01*float64(res.Turns+res.Compactions), res.CostUSD, 1e-4)
+	require.InDelta(t, 1, res.LostUSD, 0.01, "the most that the lost attempt can have cost: a thousand tokens of output")
+	entries, err := transcript.Verify(context.Background(), w.blobs, res.Transcript)
+	require.NoError(t, err)
+	said, _ := transcript.Count(entries)
+	require.Equal(t, turns+1, said)
+
+	sizes := map[int]int{}
+	largest, smallest := 0, 1<<30
+	for _, e := range w.history() {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == protocol.ActivityGenerate {
+			n := proto.Size(e)
+			sizes[len(sizes)] = n
+			largest, smallest = max(largest, n), min(smallest, n)
+		}
+	}
+	require.NotEmpty(t, sizes)
+	require.Less(t, largest-smallest, 400, "%v", sizes)
+	require.Less(t, largest, 4<<10, "neither prompt travels with a turn")
+}
