@@ -25,7 +25,7 @@ func inherited(ctx workflow.Context) *protocol.Lineage {
 		return nil
 	}
 	var l protocol.Lineage
-	if err := converter.GetDefaultDataConverter().FromPayload(payload, &l); err != nil || l.Parent != parent.ID || l.Root == "" {
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &l); err != nil || l.Parent != parent.ID || l.Root == "" || len(l.Root) > mostRoot {
 		workflow.GetLogger(ctx).Warn("assent: a lineage was sent that is not this run's, and does not count", "parent", parent.ID, "error", err)
 		return nil
 	}
@@ -36,6 +36,9 @@ func inherited(ctx workflow.Context) *protocol.Lineage {
 	}
 	return &l
 }
+
+// mostRoot bounds the id of a root in bytes, as the server does: it ends a run that shows a longer one.
+const mostRoot = 1000
 
 // resolving is the request to freeze an agent, with what its worker needs to look at the lineage.
 func (g *gate) resolving(ctx workflow.Context, in protocol.AgentInput) protocol.ResolveRequest {

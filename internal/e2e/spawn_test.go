@@ -616,9 +616,10 @@ func TestForgedLineage(t *testing.T) {
 		heir.Permissions = permission.Layer{Preset: permission.Standard, InheritPermissions: true}
 		cfg.Profiles["free"], cfg.Profiles["heir"] = free, heir
 	})
+	root := "of somebody"
 	start := func(id, parent, agentType string) client.WorkflowRun {
 		team := sdkworker.New(w.c, id, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&forging{line: func(workflow.Context) protocol.Lineage {
-			return protocol.Lineage{Root: "of somebody", Parent: parent, Depth: -5, Bounds: protocol.Bounds{Depth: 1000}, Parents: []protocol.Above{{Profile: "free"}}}
+			return protocol.Lineage{Root: root, Parent: parent, Depth: -5, Bounds: protocol.Bounds{Depth: 1000}, Parents: []protocol.Above{{Profile: "free"}}}
 		}}}})
 		team.RegisterWorkflowWithOptions(func(ctx workflow.Context) (protocol.AgentResult, error) {
 			var res protocol.AgentResult
@@ -644,6 +645,10 @@ func TestForgedLineage(t *testing.T) {
 	w.got(start(w.id+"-c", w.id+"-c", "p"), &res)
 	require.Equal(t, []string{"OK"}, w.codes(res))
 	require.NoError(t, w.c.TerminateWorkflow(context.Background(), w.id+"-b", "", "test"))
+	// The server would end an agent that shows a root of this length.
+	root = strings.Repeat("x", 100_000)
+	w.got(start(w.id+"-d", w.id+"-d", "p"), &res)
+	require.Equal(t, protocol.OK, res.Status)
 }
 
 // The parent of an agent is the agent whose tool the spawning workflow is: its profile's rules and those of its own input hold
