@@ -58,6 +58,9 @@ type Report struct {
 // UsedBy lists runs that need a blob, a few of them if they are many.
 func (r *Report) UsedBy(ref blob.Ref) []Run { return r.needed[ref.SHA256] }
 
+// Needed is how many blobs some run needs. None at all may mean that the store belongs to another server.
+func (r *Report) Needed() int { return len(r.needed) }
+
 // Unused are the blobs that no run needs and whose last Put was before the given time, the oldest first.
 func (r *Report) Unused(before time.Time) []blob.Entry {
 	var out []blob.Entry

@@ -72,7 +72,11 @@ func (o Options) decoded(p *commonpb.Payload) (*commonpb.Payload, error) {
 // length is that of a hash in hex digits.
 const length = 64
 
-// hashes adds every run of exactly 64 lower-case hex digits.
+// mostHex bounds the runs of hex digits in which a hash is looked for: longer ones are other data.
+const mostHex = 512
+
+// hashes adds every 64 lower-case hex digits in a row. More of them in a row may hold one: in protobuf the byte before or
+// after a text can look like a digit.
 func hashes(data []byte, found map[string]bool) {
 	n := 0
 	for i := 0; i <= len(data); i++ {
@@ -80,8 +84,8 @@ func hashes(data []byte, found map[string]bool) {
 			n++
 			continue
 		}
-		if n == length {
-			found[string(data[i-n:i])] = true
+		for at := i - n; n <= mostHex && at+length <= i; at++ {
+			found[string(data[at:at+length])] = true
 		}
 		n = 0
 	}

@@ -11,15 +11,15 @@ import (
 // FuzzHashes holds the scanner against a regular expression.
 func FuzzHashes(f *testing.F) {
 	sum := strings.Repeat("0123456789abcdef", 4)
-	for _, seed := range []string{"", sum, `{"sha256":"` + sum + `"}`, sum + "0", "x" + sum + "y" + sum, sum[1:], strings.ToUpper(sum), sum + "\n" + sum} {
+	for _, seed := range []string{"", sum, `{"sha256":"` + sum + `"}`, sum + "0", "x" + sum + "y" + sum, sum[1:], "2" + sum + "b0", strings.Repeat(sum, 9), strings.ToUpper(sum), sum + "\n" + sum} {
 		f.Add([]byte(seed))
 	}
 	runs := regexp.MustCompile(`[0-9a-f]+`)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want := map[string]bool{}
 		for _, r := range runs.FindAll(data, -1) {
-			if len(r) == length {
-				want[string(r)] = true
+			for i := 0; len(r) <= mostHex && i+length <= len(r); i++ {
+				want[string(r[i:i+length])] = true
 			}
 		}
 		got := map[string]bool{}

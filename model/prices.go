@@ -64,10 +64,10 @@ func (p Price) Cost(u Usage) (usd float64, ok bool) {
 		float64(u.OutputTokens)*r.Output) / 1e6, true
 }
 
-// Most is the most that a request of so many tokens can cost, in USD: nothing comes from a cache, all is put into it.
+// Most is the most that a request of so many tokens can cost, in USD: whatever comes from a cache or is put into it.
 func (p Price) Most(input, output int64) float64 {
 	r := p.rates(input)
-	return (float64(input)*max(r.Input, r.CacheWrite) + float64(output)*r.Output) / 1e6
+	return (float64(input)*max(r.Input, r.CachedInput, r.CacheWrite) + float64(output)*r.Output) / 1e6
 }
 
 // Affords is the number of output tokens that usd pays for beside so much input. It is negative if the input alone costs
@@ -117,8 +117,20 @@ func (p Price) Validate(key string) error {
 		return fault.Configf(key+".long", "and longAbove go together")
 	case p.LongAbove > 0 && !p.Known():
 		return fault.Configf(key+".long", "needs rates for shorter input too")
-	case p.Known() && !p.Free && p.Output == 0:
-		return fault.Configf(key+".output", "is missing: what costs for input costs for output")
+	}
+	for _, r := range []struct {
+		name string
+		Rates
+	}{{"", p.Rates}, {"long.", p.Long}} {
+		// A rate that was forgotten would be free, and no budget would count it.
+		switch {
+		case r.Output == 0 && r.Input > 0:
+			return fault.Configf(key+"."+r.name+"output", "is missing: what costs for input costs for output")
+		case r.Input == 0 && r.Rates != Rates{}:
+			return fault.Configf(key+"."+r.name+"input", "is missing: other rates are given, and none stands for it")
+		}
+	}
+	switch {
 	case p.ContextWindow > 0 && p.ContextWindow < leastWindow:
 		return fault.Configf(key+".contextWindow", "%d is out of range; at least %d tokens", p.ContextWindow, leastWindow)
 	}

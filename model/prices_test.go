@@ -27,6 +27,7 @@ func TestCost(t *testing.T) {
 		"written to cache":  {opus, model.Usage{InputTokens: 1e6, CacheWriteTokens: 1e6}, 6.25, true},
 		"all three":         {opus, model.Usage{InputTokens: 3e6, CachedInputTokens: 1e6, CacheWriteTokens: 1e6}, 11.75, true},
 		"no cached rate":    {long, model.Usage{InputTokens: 1000, CachedInputTokens: 500}, 0.001, true},
+		"cached is dearer":  {model.Price{Rates: model.Rates{Input: 1, CachedInput: 2, Output: 1}}, model.Usage{InputTokens: 1e6, CachedInputTokens: 1e6}, 2, true},
 		"long":              {long, model.Usage{InputTokens: 1001, OutputTokens: 1}, (2002 + 8) / 1e6, true},
 		"not long":          {long, model.Usage{InputTokens: 1000, OutputTokens: 1}, (1000 + 5) / 1e6, true},
 		"nothing":           {opus, model.Usage{}, 0, true},
@@ -87,6 +88,9 @@ func TestPricesThatAreNone(t *testing.T) {
 		"p: is free and has rates":                  {Rates: one, Free: true},
 		"p.long: and longAbove go together":         {Rates: one, LongAbove: 5},
 		"p.output: is missing":                      {Rates: model.Rates{Input: 1}},
+		"p.input: is missing":                       {Rates: model.Rates{Output: 1}},
+		"p.long.output: is missing":                 {Rates: one, LongAbove: 5, Long: model.Rates{Input: 1}},
+		"p.long.input: is missing":                  {Rates: one, LongAbove: 5, Long: model.Rates{Output: 1}},
 		"p.long: needs rates for shorter input too": {LongAbove: 5, Long: one},
 	} {
 		err := p.Validate("p")

@@ -219,7 +219,8 @@ type AgentResult struct {
 	CostUSD float64     `json:"costUSD"`
 	// UnpricedTurns are those whose cost is unknown and not in CostUSD.
 	UnpricedTurns int `json:"unpricedTurns,omitempty"`
-	// LostUSD bounds what attempts may have cost whose answer was lost. The budget counts it and CostUSD does not.
+	// LostUSD bounds what may have been paid that no answer accounts for: it was lost, or does not say what it used. The
+	// budget counts it and CostUSD does not.
 	LostUSD float64 `json:"lostUSD,omitempty"`
 	// BelowUSD is what agents cost that workflows have spawned which the agent called as tools. It is known where the agent has
 	// a budget, which counts it; CostUSD does not.

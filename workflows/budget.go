@@ -32,7 +32,7 @@ func (a *agent) overBudget(why string) error {
 		lost = fmt.Sprintf(", and %s USD by agents below", usd(a.spent.BelowUSD))
 	}
 	if a.spent.LostUSD > 0 {
-		lost += fmt.Sprintf(", and up to %s USD by attempts whose answer was lost", usd(a.spent.LostUSD))
+		lost += fmt.Sprintf(", and up to %s USD that no answer accounts for", usd(a.spent.LostUSD))
 	}
 	return fmt.Errorf("the budget of %s USD was reached, %s USD are spent%s: %s", usd(*a.frozen.BudgetUSD), usd(a.spent.CostUSD), lost, why)
 }

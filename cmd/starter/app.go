@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,17 +63,26 @@ func (a *app) outputFlag(cmd *cobra.Command) {
 
 // narrowing are the flags whose absence means more than any value would: everything, everybody, as it is, unproved.
 var narrowing = []string{"address", "namespace", "workflow", "query", "tool", "input", "input-file", "expires", "by", "sign", "name",
-	"run", "runs", "grant-key", "policy", "to", "id", "requested-by"}
+	"run", "runs", "grant-key", "policy", "to", "id", "requested-by", "also", "blobs", "config", "model", "root"}
 
 // noneEmpty refuses an empty value of such a flag: it is a variable that a script has not set. Flags that have a default
 // look at theirs themselves.
 func noneEmpty(cmd *cobra.Command) error {
 	for _, name := range narrowing {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.DefValue == "" && strings.TrimSpace(f.Value.String()) == "" {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && empty(f.Value, f.DefValue) {
 			return exit.Usagef("a variable that is not set? Leave --"+name+" out if nothing is meant", "--%s is empty", name)
 		}
 	}
 	return nil
+}
+
+// empty reports a flag that was given nothing, or a list with nothing in it.
+func empty(given fmt.Stringer, standard string) bool {
+	blank := func(s string) bool { return strings.TrimSpace(s) == "" }
+	if list, ok := given.(interface{ GetSlice() []string }); ok {
+		return len(list.GetSlice()) == 0 || slices.ContainsFunc(list.GetSlice(), blank)
+	}
+	return standard == "" && blank(given.String())
 }
 
 func (a *app) json() bool { return a.output == outputJSON }

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -24,6 +28,7 @@ type blobFlags struct {
 	usedBy     bool
 	olderThan  time.Duration
 	dryRun     bool
+	all        bool
 	namespaces []string
 	runs       string
 }
@@ -35,20 +40,51 @@ func (a *app) blobsCommand() *cobra.Command {
 		Short: "List what is in the blob store, and delete what no run needs",
 		Long: `List the blobs of the worker's store, the oldest first: hash, size, and how long ago they were last stored. With --used-by
 the server is asked which runs need them: open ones, and those that closed in the last 30 days (--older-than).`,
-		Example: "  starter blobs --config assent.yaml\n  starter blobs prune --older-than 720h",
+		Example: "  starter blobs --config assent.yaml\n  starter blobs prune --older-than 30d",
 		GroupID: groupAgents,
 		Args:    workerproc.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.blobs(cmd.Context(), f) },
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.usedBy, "used-by", false, "ask the server which runs need them")
-	cmd.Flags().DurationVar(&f.olderThan, "older-than", defaultAge, "with --used-by: ask runs that closed so long ago, too")
+	f.olderThan = defaultAge
+	cmd.Flags().Var((*age)(&f.olderThan), "older-than", "with --used-by: ask runs that closed so long ago, too")
 	a.sourceFlags(cmd, &f)
 	cmd.AddCommand(a.pruneCommand())
 	return cmd
 }
 
-const defaultAge = 30 * 24 * time.Hour
+const (
+	day        = 24 * time.Hour
+	defaultAge = 30 * day
+)
+
+// age is a duration as a flag, in days too, as ages are shown.
+type age time.Duration
+
+func (a *age) Set(text string) error {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= math.MaxInt64/int(day) {
+			*a = age(time.Duration(n) * day)
+			return nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("want an age such as 30d or 12h")
+	}
+	*a = age(d)
+	return nil
+}
+
+func (a *age) String() string {
+	if d := time.Duration(*a); d%day != 0 || d == 0 {
+		return d.String()
+	}
+	return strconv.Itoa(int(time.Duration(*a)/day)) + "d"
+}
+
+func (*age) Type() string { return "age" }
 
 // sourceFlags say whom to ask.
 func (a *app) sourceFlags(cmd *cobra.Command, f *blobFlags) {

@@ -121,6 +121,13 @@ func TestBlobsAreKeptInDoubt(t *testing.T) {
 	require.Contains(t, prune(exit.Failed, "--also", "no-such-namespace"), "no-such-namespace")
 	require.Contains(t, prune(exit.Usage, "--older-than", "59m"), "--older-than is 59m0s; at least 1h0m0s")
 	require.Contains(t, prune(exit.Usage, "--runs", ""), "--runs is empty")
+	for _, flag := range []string{"--also", "--blobs", "--config"} {
+		require.Contains(t, prune(exit.Usage, flag, ""), flag+" is empty", "a variable that is not set is no namespace to leave out, and no other store")
+	}
+	require.Contains(t, prune(exit.Usage, "--also", "a,,b"), "--also is empty")
+	require.Contains(t, prune(exit.Usage, "--older-than", "1y"), "want an age such as 30d or 12h")
+	require.Contains(t, prune(exit.Usage, "--older-than", "99999999999d"), "want an age")
+	require.Contains(t, prune(exit.Usage, "--older-than", "0d"), "at least")
 	require.Contains(t, prune(exit.Usage, "--config", "x"), "--config and --blobs exclude each other")
 	away := w.beginAt("127.0.0.1:1", "blobs", "prune", "--dry-run=false", "--blobs", w.path("blobs"))
 	require.Contains(t, w.exits(away, exit.Failed).err.String(), "no Temporal server at 127.0.0.1:1")
@@ -129,6 +136,11 @@ func TestBlobsAreKeptInDoubt(t *testing.T) {
 	require.NoDirExists(t, w.path("nowhere"))
 	require.Len(t, w.left(), 1)
 
-	require.Contains(t, prune(exit.OK, "--runs", "WorkflowId='nobody'", "--also", "default"), "1 blob of 1 blob")
+	// A server whose runs need nothing of the store may be the wrong one.
+	nobody := []string{"--runs", "WorkflowId='nobody'", "--also", "default"}
+	require.Contains(t, prune(exit.Failed, nobody...), "it may be another server's")
+	require.Contains(t, prune(exit.OK, append(nobody, "--dry-run")...), "1 blob of 1 blob")
+	require.Len(t, w.left(), 1)
+	require.Contains(t, prune(exit.OK, append(nobody, "--all")...), "1 blob of 1 blob")
 	require.Empty(t, w.left())
 }

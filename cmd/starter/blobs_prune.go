@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -23,8 +24,9 @@ func (a *app) pruneCommand() *cobra.Command {
 and none that closed within that time. Without --dry-run=false it only shows what would go.
 
 The server is asked for the runs, and their histories are read. If that cannot be done entirely, nothing is deleted. A
-store that several namespaces use is pruned with all of them named (--also); one that other servers use is not pruned.`,
-		Example: "  starter blobs prune --older-than 720h\n  starter blobs prune --older-than 720h --dry-run=false --also staging",
+store that several namespaces use is pruned with all of them named (--also); one that other servers use is not pruned. A
+store of which no run needs anything may be such a one: then nothing is deleted without --all.`,
+		Example: "  starter blobs prune --older-than 30d\n  starter blobs prune --older-than 30d --dry-run=false --also staging",
 		Args:    workerproc.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.olderThan < leastAge {
@@ -34,8 +36,10 @@ store that several namespaces use is pruned with all of them named (--also); one
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().DurationVar(&f.olderThan, "older-than", defaultAge, "how long ago a blob must have been stored, and a run closed")
+	f.olderThan = defaultAge
+	cmd.Flags().Var((*age)(&f.olderThan), "older-than", "how long ago a blob must have been stored, and a run closed")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", true, "only show what would be deleted")
+	cmd.Flags().BoolVar(&f.all, "all", false, "go on although no run needs any blob of the store, as if it were another server's")
 	a.sourceFlags(cmd, &f)
 	return cmd
 }
@@ -53,6 +57,10 @@ func (a *app) prune(ctx context.Context, f blobFlags) error {
 	var gone int
 	var size int64
 	unused := report.Unused(before)
+	if !f.dryRun && !f.all && len(unused) > 0 && report.Needed() == 0 {
+		return exit.WithHint(fmt.Errorf("no run in namespace %s needs any of the %s in store %s; it may be another server's, whose runs do",
+			strings.Join(names, ", "), count(len(report.Entries), "blob"), store.ID()), "nothing was deleted; --all deletes if this is the right server")
+	}
 	for _, e := range unused {
 		deleted := false
 		if !f.dryRun {

@@ -250,7 +250,7 @@ func (p *printer) ended(end follow.Ended) {
 	}
 	p.printf("%s", mark)
 	if r := end.Result; r != nil {
-		p.printf("   %s · %s · %s · %s", count(r.Turns, "turn"), count(r.Calls, "call"), count(r.Asked, "approval"), costText(r.CostUSD, r.Turns+r.Compactions, r.UnpricedTurns, r.LostUSD))
+		p.printf("   %s · %s · %s · %s", count(r.Turns, "turn"), count(r.Calls, "call"), count(r.Asked, "approval"), resultCost(r))
 	}
 	p.printf("\n")
 	if end.Error != "" {

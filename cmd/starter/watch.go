@@ -23,7 +23,8 @@ func (a *app) watchCommand() *cobra.Command {
 
 Everything comes from the workflow's history, so it needs no worker and shows each event once. Ctrl-C ends the
 watching, not the agent (exit code 130). With --no-wait it shows what there is and exits with 3 if the agent waits for
-an answer. With --children it shows the agents that this one starts as well, and ends when all have. Otherwise the exit code is the agent's: 0 ok, 1 error or cancelled, 4 limit or escalated.`,
+an answer. With --children it shows the agents that this one starts as well, and ends when all have. Otherwise the exit
+code is the agent's: 0 ok, 1 error or cancelled, 4 limit or escalated.`,
 		Example: "  starter watch fix-1\n  starter watch fix-1 -o json | jq -c 'select(.event == \"turn\")'",
 		GroupID: groupAgents,
 		Args:    oneArg("the ID of an agent"),

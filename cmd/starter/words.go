@@ -11,6 +11,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
 
@@ -204,7 +205,16 @@ func costText(usd float64, turns, unpriced int, lost float64) string {
 		text += fmt.Sprintf(" and %s of unknown cost", count(unpriced, "turn"))
 	}
 	if lost > 0 {
-		text += fmt.Sprintf(", and up to %s by attempts that were lost", dollars(lost))
+		text += fmt.Sprintf(", and up to %s that no answer accounts for", dollars(lost))
+	}
+	return text
+}
+
+// resultCost is what an agent cost, with the agents of the workflows that it called.
+func resultCost(r *protocol.AgentResult) string {
+	text := costText(r.CostUSD, r.Turns+r.Compactions, r.UnpricedTurns, r.LostUSD)
+	if r.BelowUSD > 0 {
+		text += fmt.Sprintf(", and %s by agents below", dollars(r.BelowUSD))
 	}
 	return text
 }
