@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strings"
 	"unicode"
@@ -64,8 +63,9 @@ func ParentProfile(name string) SpawnOption { return func(s *spawning) { s.paren
 // so that it is the only one at work. What it did not use goes back when it ends.
 func WithBudget(ctx workflow.Context, usd float64) workflow.Context {
 	p := &pool{outer: poolOf(ctx), cap: usd}
-	if !(usd >= 0) || math.IsInf(usd, 1) {
-		p.cap, p.bad = 0, fault.Configf("budget", "%v is no amount of US dollars", usd)
+	// The negation refuses NaN too.
+	if !(usd >= 0 && usd <= protocol.MostBudget) {
+		p.cap, p.bad = 0, fault.Configf("budget", "%v is out of range; 0 to %v USD", usd, float64(protocol.MostBudget))
 	}
 	return workflow.WithValue(ctx, poolKey{}, p)
 }

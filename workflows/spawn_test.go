@@ -258,6 +258,7 @@ func TestBadInputOfSpawn(t *testing.T) {
 		"long key": {long, same, nil, "300"}, "huge prompt": {huge, same, nil, "prompt"},
 		"negative": {negative, same, nil, "budgetUSD"}, "nan": {nan, same, nil, "budgetUSD"}, "inf": {inf, same, nil, "budgetUSD"}, "zero": {zero, same, nil, "budgetUSD"},
 		"nan pool":      {ask("a"), func(ctx workflow.Context) workflow.Context { return workflows.WithBudget(ctx, math.NaN()) }, nil, "budget"},
+		"huge pool":     {ask("a"), func(ctx workflow.Context) workflow.Context { return workflows.WithBudget(ctx, 1e9) }, nil, "budget"},
 		"negative pool": {ask("a"), func(ctx workflow.Context) workflow.Context { return workflows.WithBudget(ctx, -1) }, nil, "budget"},
 		"bounds": {ask("a"), func(ctx workflow.Context) workflow.Context {
 			return workflows.WithBounds(ctx, protocol.Bounds{Depth: -1})

@@ -10,12 +10,14 @@ import (
 )
 
 // Plan is an ordinary workflow: it gives each task to an agent, in a worktree of its own, and returns their patches side by
-// side. Agents never spawn: a plan is code.
+// side. All of them together may spend a dollar. Agents never spawn: a plan is code.
 func Plan(ctx workflow.Context, tasks []string) ([]Piece, error) {
-	ctx = workflows.WithBounds(ctx, protocol.Bounds{Concurrent: 3})
+	ctx = workflows.WithBudget(workflows.WithBounds(ctx, protocol.Bounds{Concurrent: 3}), 1)
+	part := 1 / float64(len(tasks)) // of the dollar; without parts each agent would take all of it and the next one wait
 	var children []*workflows.Child
 	for _, task := range tasks {
-		children = append(children, workflows.Spawn(ctx, protocol.AgentInput{AgentType: "writer", Prompt: task, Models: []string{"scripted:" + task}}))
+		children = append(children, workflows.Spawn(ctx, protocol.AgentInput{AgentType: "writer", Prompt: task,
+			Models: []string{"scripted:" + task}, BudgetUSD: &part}))
 	}
 	var pieces []Piece
 	owner := map[string]string{}

@@ -82,12 +82,19 @@ func TestChildrenWithinABudget(t *testing.T) {
 	require.Contains(t, res[0].Error, "budget")
 }
 
+// unpriced plays a script and does not say that it is free.
+type unpriced struct{ model.Model }
+
 // Without prices a budget holds nothing, and is refused.
 func TestBudgetOverChildrenWithoutAPrice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.planning(setup{Script: speaks}, nil, map[string]any{"Pooled": pooled})
-	err := w.plans(w.id, "Pooled", 0.7, []protocol.AgentInput{task("p", "a")}).Get(t.Context(), nil)
+	w.planning(setup{Script: speaks}, nil, map[string]any{"Pooled": pooled}, func(cfg *worker.Config) {
+		cfg.Models["unpriced"] = unpriced{cfg.Models["scripted"]}
+	})
+	in := task("p", "a")
+	in.Models = []string{"unpriced:s"}
+	err := w.plans(w.id, "Pooled", 0.7, []protocol.AgentInput{in}).Get(t.Context(), nil)
 	require.ErrorContains(t, err, "no price is known")
 }
 
