@@ -117,20 +117,13 @@ func (p Price) Validate(key string) error {
 		return fault.Configf(key+".long", "and longAbove go together")
 	case p.LongAbove > 0 && !p.Known():
 		return fault.Configf(key+".long", "needs rates for shorter input too")
-	}
-	for _, r := range []struct {
-		name string
-		Rates
-	}{{"", p.Rates}, {"long.", p.Long}} {
-		// A rate that was forgotten would be free, and no budget would count it.
-		switch {
-		case r.Output == 0 && r.Input > 0:
-			return fault.Configf(key+"."+r.name+"output", "is missing: what costs for input costs for output")
-		case r.Input == 0 && r.Rates != Rates{}:
-			return fault.Configf(key+"."+r.name+"input", "is missing: other rates are given, and none stands for it")
-		}
-	}
-	switch {
+	case p.Known() && !p.Free && p.Output == 0:
+		return fault.Configf(key+".output", "is missing: what costs for input costs for output")
+	// A rate that was forgotten would be free from there on, and no budget would count it.
+	case p.LongAbove > 0 && p.Long.Output == 0:
+		return fault.Configf(key+".long.output", "is missing: what costs for input costs for output")
+	case p.LongAbove > 0 && p.Long.Input == 0 && p.Input > 0:
+		return fault.Configf(key+".long.input", "is missing: shorter input costs")
 	case p.ContextWindow > 0 && p.ContextWindow < leastWindow:
 		return fault.Configf(key+".contextWindow", "%d is out of range; at least %d tokens", p.ContextWindow, leastWindow)
 	}

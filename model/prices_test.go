@@ -88,7 +88,6 @@ func TestPricesThatAreNone(t *testing.T) {
 		"p: is free and has rates":                  {Rates: one, Free: true},
 		"p.long: and longAbove go together":         {Rates: one, LongAbove: 5},
 		"p.output: is missing":                      {Rates: model.Rates{Input: 1}},
-		"p.input: is missing":                       {Rates: model.Rates{Output: 1}},
 		"p.long.output: is missing":                 {Rates: one, LongAbove: 5, Long: model.Rates{Input: 1}},
 		"p.long.input: is missing":                  {Rates: one, LongAbove: 5, Long: model.Rates{Output: 1}},
 		"p.long: needs rates for shorter input too": {LongAbove: 5, Long: one},

@@ -18,7 +18,9 @@ func (s *spawning) shared(ctx workflow.Context) (protocol.AgentResult, error) {
 	policy := enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	for range mostTries {
 		res, err := s.paid(ctx, policy)
-		if !errors.Is(err, errTaken) {
+		// What is there already costs nothing.
+		poor := errors.Is(err, errPoor)
+		if !poor && !errors.Is(err, errTaken) {
 			return res, err
 		}
 		got, err := s.join(ctx)
@@ -29,6 +31,8 @@ func (s *spawning) shared(ctx workflow.Context) (protocol.AgentResult, error) {
 			return protocol.AgentResult{}, err
 		case got.Result != nil:
 			return *got.Result, nil
+		case poor:
+			return res, errPoor
 		case got.Foreign:
 			home, err := s.family.named(ctx)
 			if err != nil {

@@ -13,11 +13,23 @@ import (
 	"github.com/assent-dev/assent/protocol"
 )
 
-// errTaken says that the id of a child belongs to somebody else.
-var errTaken = errors.New("the id is taken")
+var (
+	// errTaken says that the id of a child belongs to somebody else.
+	errTaken = errors.New("the id is taken")
+	// errPoor says that nothing is left of the budget.
+	errPoor = errors.New("nothing is left of the budget")
+)
 
 // run takes an agent from its turn to its end.
 func (s *spawning) run(ctx workflow.Context) (protocol.AgentResult, error) {
+	res, err := s.inTurn(ctx)
+	if errors.Is(err, errPoor) {
+		return unstarted(protocol.LimitHit, "the agent was not started: "+errPoor.Error()), nil
+	}
+	return res, err
+}
+
+func (s *spawning) inTurn(ctx workflow.Context) (protocol.AgentResult, error) {
 	f := s.family
 	if workflow.Await(ctx, func() bool { return f.active < s.bounds.Concurrent }) != nil {
 		return unstarted(protocol.Cancelled, notBegun), nil
@@ -66,7 +78,7 @@ func (s *spawning) paid(ctx workflow.Context, policy enumspb.WorkflowIdReusePoli
 	part, ok := s.pool.take(s.in.BudgetUSD)
 	for !ok {
 		if !s.pool.hopeful() {
-			return unstarted(protocol.LimitHit, "the agent was not started: nothing is left of the budget"), nil
+			return protocol.AgentResult{}, errPoor
 		}
 		// Those who have it may give some back.
 		if workflow.Await(ctx, func() bool { return s.pool.left() > dust || !s.pool.hopeful() }) != nil {
@@ -86,7 +98,7 @@ func spentBy(res protocol.AgentResult, err error, part *float64) float64 {
 	switch {
 	case err == nil:
 		// What was lost on its way may have cost that.
-		return max(0, res.CostUSD+res.LostUSD+res.BelowUSD)
+		return min(max(0, res.CostUSD+res.LostUSD+res.BelowUSD), protocol.MostBudget)
 	case errors.Is(err, errTaken), isConfig(err), part == nil:
 		return 0
 	}

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -190,6 +192,55 @@ func TestAgentsWithPartsOfABudgetWorkAtOnce(t *testing.T) {
 	parts := []float64{*n.born[0].BudgetUSD, *n.born[1].BudgetUSD, *n.born[2].BudgetUSD}
 	slices.Sort(parts)
 	require.InDeltaSlice(t, []float64{0.2, 0.4, 0.4}, parts, 1e-9, "the last one gets what is left")
+}
+
+// A result that is there already costs nothing: it is looked for when no money is left, too.
+func TestReuseWithoutMoney(t *testing.T) {
+	for name, c := range map[string]struct {
+		found protocol.JoinResponse
+		want  protocol.Status
+	}{
+		"there":     {protocol.JoinResponse{Result: &protocol.AgentResult{Status: protocol.OK, CostUSD: 7}}, protocol.OK},
+		"not there": {protocol.JoinResponse{Why: "the server has forgotten it"}, protocol.LimitHit},
+		"a foreign": {protocol.JoinResponse{Why: "it was asked for something else", Foreign: true}, protocol.LimitHit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNursery(t, func(workflow.Context, protocol.AgentInput) (protocol.AgentResult, error) { return ok(1), nil })
+			n.env.RegisterActivityWithOptions(func(context.Context, protocol.JoinRequest) (protocol.JoinResponse, error) {
+				return c.found, nil
+			}, activity.RegisterOptions{Name: protocol.ActivityJoinAgent})
+			require.NoError(t, n.run(func(ctx workflow.Context) error {
+				ctx = workflows.WithBudget(ctx, 1)
+				if _, err := workflows.Spawn(ctx, ask("a")).Get(ctx); err != nil {
+					return err
+				}
+				res, err := workflows.Spawn(ctx, ask("b"), workflows.Reuse()).Get(ctx)
+				if err != nil || res.Status != c.want || workflows.Spent(ctx) != 1 {
+					return fmt.Errorf("%v %v, %v spent", res, err, workflows.Spent(ctx))
+				}
+				return nil
+			}))
+			require.Len(t, n.born, 1)
+		})
+	}
+}
+
+// Whatever an agent says that it cost, sums stay numbers and later agents start.
+func TestAnAgentOfAbsurdCost(t *testing.T) {
+	n := newNursery(t, func(workflow.Context, protocol.AgentInput) (protocol.AgentResult, error) {
+		return protocol.AgentResult{Status: protocol.OK, CostUSD: math.MaxFloat64, LostUSD: math.MaxFloat64}, nil
+	})
+	require.NoError(t, n.run(func(ctx workflow.Context) error {
+		for range 3 {
+			in := ask("a")
+			in.BudgetUSD = usd(1)
+			if res, err := workflows.Spawn(ctx, in).Get(ctx); err != nil || res.Status != protocol.OK {
+				return fmt.Errorf("%v %v", res, err)
+			}
+		}
+		return nil
+	}))
+	require.Len(t, n.born, 3)
 }
 
 // A child that is lost counts for all that it had.
