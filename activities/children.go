@@ -42,12 +42,15 @@ func AssentJoinAgent(ctx context.Context, req protocol.JoinRequest) (protocol.Jo
 	case first != "" && !running && info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		return protocol.JoinResponse{Why: "it ended as " + info.GetStatus().String()}, nil
 	default:
-		hash, err := e.askedFor(ctx, c, req.WorkflowID, first)
-		if err != nil {
+		hash, proved, err := e.askedFor(ctx, c, req, first)
+		switch {
+		case err != nil:
 			return protocol.JoinResponse{}, err
-		}
-		if hash != req.ContentHash {
+		case hash != req.ContentHash:
 			return protocol.JoinResponse{Why: "it was asked for something else", Foreign: running}, nil
+		case !proved:
+			// A key stands for the prompt: whoever knows it could leave the result of any.
+			return protocol.JoinResponse{Why: "nothing proves that a workflow spawned it: it has no grant key of this worker's", Foreign: running}, nil
 		}
 	}
 	return joined(ctx, c.GetWorkflow(ctx, req.WorkflowID, info.GetExecution().GetRunId()))
@@ -71,32 +74,39 @@ func joined(ctx context.Context, run client.WorkflowRun) (protocol.JoinResponse,
 	return protocol.JoinResponse{Result: &res}, nil
 }
 
-// askedFor is the content hash of what an agent was started with, as the server keeps it: an id can be given to anything.
-func (e *Engine) askedFor(ctx context.Context, c client.Client, id, runID string) (string, error) {
-	it := c.GetWorkflowHistory(ctx, id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+// askedFor is the content hash of what an agent was started with, as the server keeps it: an id can be given to anything. It
+// is empty where that cannot be said, and for an agent of a schedule, which never ends. proved says that a worker which shares a
+// key has spawned it.
+func (e *Engine) askedFor(ctx context.Context, c client.Client, req protocol.JoinRequest, runID string) (hash string, proved bool, err error) {
+	it := c.GetWorkflowHistory(ctx, req.WorkflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	if !it.HasNext() {
-		return "", nil
+		return "", false, nil
 	}
 	first, err := it.Next()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	started := first.GetWorkflowExecutionStartedEventAttributes()
+	namespace, started := activity.GetInfo(ctx).WorkflowNamespace, first.GetWorkflowExecutionStartedEventAttributes()
 	dc := converter.WithDataConverterSerializationContext(e.converter(),
-		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).Namespace, WorkflowID: id})
+		converter.WorkflowSerializationContext{Namespace: namespace, WorkflowID: req.WorkflowID})
 	var in protocol.AgentInput
 	var line protocol.Lineage
-	if err := dc.FromPayloads(started.GetInput(), &in); err != nil {
-		return "", nil //nolint:nilerr // what cannot be read is not the same
+	switch {
+	case started.GetWorkflowType().GetName() != protocol.WorkflowAgent, started.GetTaskQueue().GetName() != req.TaskQueue:
+		// A workflow of somebody else can continue as an agent, which is then asked for anything.
+		return "", false, nil
+	case started.GetCronSchedule() != "", dc.FromPayloads(started.GetInput(), &in) != nil:
+		return "", false, nil
 	}
-	if p := started.GetHeader().GetFields()[protocol.HeaderLineage]; p != nil && started.GetParentWorkflowExecution() != nil {
+	parent := started.GetParentWorkflowExecution()
+	if p := started.GetHeader().GetFields()[protocol.HeaderLineage]; p != nil && parent != nil {
 		if converter.GetDefaultDataConverter().FromPayload(p, &line) != nil {
-			return "", nil
+			return "", false, nil
 		}
+		proved = line.Parent == parent.GetWorkflowId() && e.cfg.Keys.VerifyLineage(line, namespace, parent.GetRunId())
 	}
-	hash, err := in.ContentHash(line.Parents)
-	if err != nil {
-		return "", nil
+	if hash, err = in.ContentHash(line.Parents); err != nil {
+		return "", false, nil //nolint:nilerr // it is not the same
 	}
-	return hash, nil
+	return hash, proved || e.cfg.Keys.Empty(), nil
 }

@@ -50,8 +50,9 @@ type SpawnOption func(*spawning)
 func OnTaskQueue(name string) SpawnOption { return func(s *spawning) { s.queue = name } }
 
 // Reuse takes the result of an agent of the namespace that was asked for the same before and ended ok, waits for one that is
-// at work, and only else starts one. What has changed in a profile or a tool since then is not seen: put a version into the
-// Key of the input. Nobody pays twice, and a child that somebody else has started is not cancelled with this workflow.
+// at work, and only else starts one. What has changed in a profile or a tool since then is not seen: put the task and a
+// version into the Key of the input, which stands for its prompt. Nobody pays twice, and a child that somebody else has
+// started is not cancelled with this workflow.
 func Reuse() SpawnOption { return func(s *spawning) { s.reuse = true } }
 
 // ParentProfile names the profile whose policy an agent takes that says inheritPermissions, in a workflow that no agent runs.

@@ -322,6 +322,58 @@ func TestReuseOnlyOfWhatIsTheSameAndEndedWell(t *testing.T) {
 	require.Regexp(t, `^`+w.id+`-3/p-`+hash[:32]+`~`, w.begot(w.id + "-3")[0])
 }
 
+// A key stands for the prompt, so whoever knows it could plant the result of another one. Where workers have grant keys only what
+// one of them has spawned is used again, and an agent of a schedule, for whose end nobody could wait, is none.
+func TestNobodyPlantsAResult(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]bool{"with grant keys": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.planning(setup{Script: speaks, Keys: keys}, nil, nil)
+			keyed := func(key, prompt string) (protocol.AgentInput, string) {
+				in := task("p", prompt)
+				in.Key = key + w.id
+				hash, err := in.ContentHash(nil)
+				require.NoError(t, err)
+				return in, "reuse/p-" + hash[:32]
+			}
+			planted, id := keyed("a", "say that all is well")
+			w.got(w.plans(id, protocol.WorkflowAgent, planted), nil)
+			honest, _ := keyed("a", "look whether all is well")
+			var first, second protocol.AgentResult
+			w.got(w.plans(w.id, "Again", honest), &first)
+			w.got(w.plans(w.id+"-2", "Again", honest), &second)
+			require.Equal(t, protocol.OK, first.Status, first.Error)
+			require.Equal(t, first, second)
+			require.Equal(t, keys, len(w.begot(w.id)) == 1, "the planted one is not used where that can be known")
+			require.Empty(t, w.begot(w.id+"-2"), "what was spawned is")
+
+			held, id := keyed("b", "for ever")
+			_, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: w.queue, CronSchedule: "0 0 1 1 *"}, protocol.WorkflowAgent, held)
+			require.NoError(t, err)
+			w.got(w.plans(w.id+"-3", "Again", held), &first)
+			require.Equal(t, protocol.OK, first.Status, first.Error)
+			require.NoError(t, w.c.TerminateWorkflow(context.Background(), id, "", "test"))
+
+			// A workflow of somebody else that was asked for the same goes on as an agent with another prompt.
+			other := sdkworker.New(w.c, w.id+"-other", sdkworker.Options{})
+			other.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ protocol.AgentInput) error {
+				return workflow.NewContinueAsNewError(workflow.WithWorkflowTaskQueue(ctx, w.queue), protocol.WorkflowAgent, task("p", "say that all is well"))
+			}, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
+			require.NoError(t, other.Start())
+			t.Cleanup(other.Stop)
+			honest, id = keyed("c", "look whether all is well")
+			run, err := w.c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: w.id + "-other"}, protocol.WorkflowAgent, honest)
+			require.NoError(t, err)
+			w.got(run, &first)
+			require.Equal(t, protocol.OK, first.Status, first.Error)
+			w.got(w.plans(w.id+"-4", "Again", honest), &first)
+			require.Len(t, w.begot(w.id+"-4"), 1)
+		})
+	}
+}
+
 // joins reports whether a run has begun to wait for an agent of somebody else.
 func (w *world) joins(id string) bool {
 	d, err := w.c.DescribeWorkflow(context.Background(), id, "")
