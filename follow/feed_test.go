@@ -245,6 +245,68 @@ func TestAFeedGoesOnAfterAReset(t *testing.T) {
 	require.Equal(t, kinds(read(t, "reset")), kinds(got))
 }
 
+// A run is reset, and went on in others since, of which the last is followed: it goes on with the reset one, although that is
+// none of the same original run. It has gone on in another one before anybody looked.
+func TestAFeedGoesOnAfterAResetOfAnEarlierRun(t *testing.T) {
+	after := history(t, "reset")
+	original := after[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
+	i := slices.IndexFunc(after, func(e *historypb.HistoryEvent) bool {
+		return e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+	})
+	clone := func(events []*historypb.HistoryEvent) (out []*historypb.HistoryEvent) {
+		for _, e := range events {
+			out = append(out, proto.Clone(e).(*historypb.HistoryEvent))
+		}
+		return out
+	}
+	continued := func(events []*historypb.HistoryEvent, as string) []*historypb.HistoryEvent {
+		last := events[len(events)-1]
+		last.EventType = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+		last.Attributes = &historypb.HistoryEvent_WorkflowExecutionContinuedAsNewEventAttributes{
+			WorkflowExecutionContinuedAsNewEventAttributes: &historypb.WorkflowExecutionContinuedAsNewEventAttributes{NewExecutionRunId: as}}
+		return events
+	}
+	begun := func(run, before string, at *timestamppb.Timestamp) []*historypb.HistoryEvent {
+		events := clone(history(t, "asked-and-allowed"))
+		a := events[0].GetWorkflowExecutionStartedEventAttributes()
+		a.FirstExecutionRunId, a.OriginalExecutionRunId = original, run
+		a.ContinuedExecutionRunId, a.Initiator = before, enumspb.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
+		events[0].EventTime = at
+		return events
+	}
+	second := begun("second", original, after[i].EventTime)[:9]
+	last := second[8]
+	last.EventType = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED
+	last.Attributes = &historypb.HistoryEvent_WorkflowExecutionTerminatedEventAttributes{
+		WorkflowExecutionTerminatedEventAttributes: &historypb.WorkflowExecutionTerminatedEventAttributes{Reason: "reset"}}
+	later := timestamppb.New(after[len(after)-1].EventTime.AsTime().Add(time.Second))
+	for name, runs := range map[string][]run{
+		"at once":              {{"anew", after}},
+		"and continued since":  {{"anew", continued(clone(after), "third")}, {"third", begun("third", "anew", later)}},
+		"another agent":        {{"else", history(t, "asked-and-allowed")}},
+		"terminated by people": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{runs: map[string][]run{"w": append([]run{{original, continued(clone(after[:i]), "second")}, {"second", second}}, runs...)}}
+			for _, first := range []string{original, "second"} {
+				feed, err := follow.Start(context.Background(), s, "w", first, follow.Options{Wait: true})
+				require.NoError(t, err)
+				got := collect(feed)
+				once(t, got)
+				require.Len(t, of(got, follow.AgentEnd), 1)
+				if len(runs) == 0 || runs[0].id != "anew" {
+					require.Empty(t, of(got, follow.Reset))
+					require.Equal(t, "second", got[len(got)-1].RunID)
+					continue
+				}
+				require.Len(t, of(got, follow.Reset), 1)
+				require.Equal(t, "anew", of(got, follow.Reset)[0].RunID)
+				require.Equal(t, runs[len(runs)-1].id, got[len(got)-1].RunID)
+			}
+		})
+	}
+}
+
 // A reader that stops holds up nobody else, and leaves nothing behind once its context has ended.
 func TestASlowReaderHoldsUpItself(t *testing.T) {
 	s := &server{runs: map[string][]run{"w": {{"r", history(t, "suspended")}}}}

@@ -226,28 +226,59 @@ func (f *follower) after(ctx context.Context, end *historypb.HistoryEvent) (run 
 	if end.GetEventType() != enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED {
 		return "", false, nil
 	}
-	// A reset terminates the run it starts from. The new run has the same original run id; a new agent under the
-	// same workflow id has not.
+	// A reset terminates the latest run, whichever it starts from.
+	run, err = f.reset(ctx)
+	return run, run != "", err
+}
+
+// reset is the run with which a reset went on after it terminated this one, the first of them if there were more, or one that
+// continues it; or empty. A new agent under the same workflow id is none.
+func (f *follower) reset(ctx context.Context) (found string, err error) {
 	latest, err := f.client.DescribeWorkflow(ctx, f.workflowID, "")
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
-	id := latest.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId()
-	if id == f.run || id == "" {
-		return "", false, nil
+	var gone *serviceerror.NotFound
+	for id := latest.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId(); id != "" && id != f.run; {
+		first, at, err := f.peek(ctx, id)
+		switch {
+		case errors.As(err, &gone):
+			return found, nil
+		case err != nil:
+			return "", err
+		}
+		started := first.GetWorkflowExecutionStartedEventAttributes()
+		since := f.reader.since
+		switch {
+		case !f.reader.kin(started):
+			return found, nil
+		case !at.Before(since):
+			found = id
+		case first.GetEventTime().AsTime().Before(since):
+			// It was there before.
+			return found, nil
+		}
+		id = started.GetContinuedExecutionRunId()
 	}
-	it := f.client.GetWorkflowHistory(ctx, f.workflowID, id, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	if !it.HasNext() {
-		return "", false, nil
+	return found, nil
+}
+
+// peek returns the first event of a run, and when it was last reset; the zero time is never.
+func (f *follower) peek(ctx context.Context, run string) (first *historypb.HistoryEvent, reset time.Time, err error) {
+	it := f.client.GetWorkflowHistory(ctx, f.workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			return nil, reset, err
+		}
+		if first == nil {
+			first = e
+		}
+		if e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
+			reset = e.GetEventTime().AsTime()
+		}
 	}
-	first, err := it.Next()
-	if err != nil {
-		return "", false, err
-	}
-	if first.GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId() != f.reader.originalRun {
-		return "", false, nil
-	}
-	return id, true, nil
+	return first, reset, nil
 }
 
 func closes(e *historypb.HistoryEvent) bool {

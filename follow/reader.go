@@ -25,7 +25,10 @@ type Reader struct {
 	workflowID, runID string
 	// originalRun stays the same over resets.
 	originalRun string
-	converter   converter.DataConverter
+	// firstRun is the first of the runs that continued each other, since when the one that is read began.
+	firstRun  string
+	since     time.Time
+	converter converter.DataConverter
 	// agent is false in workflows that are not agents, whose handlers have other names.
 	agent bool
 	now   *historypb.HistoryEvent
@@ -203,6 +206,7 @@ func (r *Reader) started(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	clear(r.scheduled)
 	r.said, r.dropped, r.overruled = nil, nil, nil
 	r.agent = a.GetWorkflowType().GetName() == protocol.WorkflowAgent
+	r.firstRun, r.since = a.GetFirstExecutionRunId(), r.now.GetEventTime().AsTime()
 	if r.originalRun = a.GetOriginalExecutionRunId(); r.runID == "" {
 		r.runID = r.originalRun
 	}
@@ -227,6 +231,14 @@ func (r *Reader) started(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	if r.agent {
 		r.takeOver(a, s)
 	}
+}
+
+// kin reports whether a run is one of those that continued each other or were reset from one of them.
+func (r *Reader) kin(a *historypb.WorkflowExecutionStartedEventAttributes) bool {
+	if first := a.GetFirstExecutionRunId(); first != "" && r.firstRun != "" {
+		return first == r.firstRun
+	}
+	return a.GetOriginalExecutionRunId() == r.originalRun
 }
 
 // continues takes over the keys of the run before, as the workflow does. Only the server says that there was one.
