@@ -34,14 +34,17 @@ func (g *generation) window() int64 {
 	return least
 }
 
-// full reports a conversation that has reached its share of the window, once for a turn.
+// room is what is left of a window beside an output.
+func room(window int64, output int) int64 { return window - min(int64(output), window/2) }
+
+// full reports a conversation that has reached its share of the window, or has no room beside the output, once for a turn.
 func (g *generation) full(r model.Request) bool {
 	share := g.cfg.CompactAt
 	if share == 0 {
 		share = model.DefaultShare
 	}
 	w := g.window()
-	return w > 0 && !g.req.Compacted && g.compactable() && float64(likely(r)) > share*float64(w)
+	return w > 0 && !g.req.Compacted && g.compactable() && float64(likely(r)) > min(share*float64(w), float64(room(w, r.MaxOutputTokens)))
 }
 
 // compactable reports whether there is a turn to replace and one to keep: its calls are those that are answered next.
@@ -197,8 +200,8 @@ func (g *generation) fit(r model.Request) (model.Request, error) {
 	if w == 0 {
 		return r, nil
 	}
-	r.MaxOutputTokens = int(min(int64(r.MaxOutputTokens), w/2))
-	room, whole := w-int64(r.MaxOutputTokens), r.Messages
+	room, whole := room(w, r.MaxOutputTokens), r.Messages
+	r.MaxOutputTokens = int(w - room)
 	for most := mostResult; likely(r) > room; most /= 2 {
 		if most < leastShown {
 			return r, &model.Error{Kind: model.KindTooLong,

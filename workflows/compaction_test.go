@@ -103,6 +103,21 @@ func TestALongConversationIsCompacted(t *testing.T) {
 	b.requireOneResultEach(res)
 }
 
+// Room for a long output is taken from the conversation, which is compacted before it has none: it is never cut down first.
+func TestALongOutputLeavesLessRoom(t *testing.T) {
+	m := &talker{turns: 40}
+	b := newBench(t, setup{prices: window(6000), model: m})
+	res := b.run(protocol.AgentInput{Prompt: "the task", Limits: &protocol.Limits{MaxTurns: 100}})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Greater(t, res.Compactions, 3)
+	for _, r := range m.shown {
+		require.LessOrEqual(t, r.InputTokens()*2/3+int64(r.MaxOutputTokens), int64(6000))
+		for _, msg := range r.Messages[1:] {
+			require.NotContains(t, msg.Text, "are shown]")
+		}
+	}
+}
+
 func TestAScriptedSummary(t *testing.T) {
 	call := func(n int) string {
 		return fmt.Sprintf("  - calls: [{tool: look, args: {path: %q}}]\n", fmt.Sprint(n, strings.Repeat(" long", 300)))
