@@ -85,3 +85,46 @@ func TestALongConversationHasAFlatHistory(t *testing.T) {
 	require.Less(t, largest-smallest, 400, "%v", sizes)
 	require.Less(t, largest, 4<<10, "neither prompt travels with a turn")
 }
+
+// spendthrift says in one of its turns that it wrote more than it was allowed to.
+type spendthrift struct{ turn int }
+
+func (m spendthrift) Generate(_ context.Context, r model.Request) (model.Response, error) {
+	usage := model.Usage{InputTokens: 1, OutputTokens: 1}
+	if len(r.Messages) == 2*m.turn-1 {
+		usage.OutputTokens = 9000
+	}
+	call := model.ToolCall{ID: "c", Name: "nothing", Input: json.RawMessage(fmt.Sprintf(`{"n":%d}`, len(r.Messages)))}
+	return model.Response{Calls: []model.ToolCall{call, call}, Stop: model.StopToolUse, Usage: usage}, nil
+}
+
+// A turn spends more than is left, and the run goes on in another one before the agent ends, if it is this turn that makes it
+// long enough: what was skipped is no call there.
+func TestABudgetIsSpentBeforeTheRunContinues(t *testing.T) {
+	continued := 0
+	for turn := 5; turn <= 9 && continued == 0; turn++ {
+		t.Run(fmt.Sprint("turn ", turn), func(t *testing.T) {
+			w := newWorld(t)
+			p, err := worker.New(worker.Config{
+				Models: map[string]model.Model{"m": spendthrift{turn}}, Blobs: w.blobs, Dir: t.TempDir(), Log: logger(), ContinueAfter: 50,
+				Prices:   model.Prices{"m:x": {Rates: model.Rates{Input: 0.001, Output: 1000}}},
+				Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"m:x"}}},
+			})
+			require.NoError(t, err)
+			w.workWith(p)
+			budget := 4.0
+			w.start(protocol.AgentInput{Prompt: "go", BudgetUSD: &budget})
+			res := w.result()
+			require.Equal(t, protocol.LimitHit, res.Status, res.Error)
+			require.Equal(t, turn, res.Turns)
+			require.Equal(t, 2*(turn-1), res.Calls)
+			entries, err := transcript.Verify(context.Background(), w.blobs, res.Transcript)
+			require.NoError(t, err)
+			require.Len(t, entries[len(entries)-1].Node.Messages[0].Results, 2)
+			if runs := w.chain(); len(runs) == 2 && len(runs[1]) < 20 {
+				continued++
+			}
+		})
+	}
+	require.Positive(t, continued)
+}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,9 +99,19 @@ func TestBudgetOverChildrenWithoutAPrice(t *testing.T) {
 	require.ErrorContains(t, err, "no price is known")
 }
 
-// What a workflow that is a tool spends on agents is the money of the agent that called it, and bounded by what that has left.
+// What a workflow that is a tool spends on agents is the money of the agent that called it, and bounded by what that has left,
+// also if the agent goes on in another run.
 func TestBudgetOfAnAgentOverItsPlanner(t *testing.T) {
 	t.Parallel()
+	for _, after := range []int{0, 50} {
+		t.Run(fmt.Sprint("continues after ", after), func(t *testing.T) {
+			t.Parallel()
+			overPlanner(t, after)
+		})
+	}
+}
+
+func overPlanner(t *testing.T, after int) {
 	w := newWorld(t)
 	boss := `turns:
   - {calls: [{tool: delegate, args: {prompt: x}}], usage: {outputTokens: 1000}}
@@ -115,6 +126,7 @@ func TestBudgetOfAnAgentOverItsPlanner(t *testing.T) {
 		d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string"}}}`), "Delegate", w.queue, tool.Read)
 		require.NoError(t, err)
 		cfg.Tools = append(cfg.Tools, d)
+		cfg.ContinueAfter = after
 		p := cfg.Profiles["boss"]
 		p.Tools = []string{"delegate"}
 		cfg.Profiles["boss"] = p
@@ -129,5 +141,7 @@ func TestBudgetOfAnAgentOverItsPlanner(t *testing.T) {
 	require.InDelta(t, 2*turnUSD, res.CostUSD, 0.01)
 	require.LessOrEqual(t, res.CostUSD+res.BelowUSD, 1.5+turnUSD)
 	require.Contains(t, res.Error, "by agents below")
-	w.replays(w.id)
+	if after == 0 {
+		w.replays(w.id)
+	}
 }

@@ -7,8 +7,10 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -27,13 +29,49 @@ type tally struct {
 	turns, lifeBegan int
 	// lives counts how often a worktree was asked for.
 	lives int
-	// replies are the answers of the models.
-	replies []protocol.GenerateResponse
-	queue   string
-	lease   *worktree.Lease
+	// spent, calls, transcript and output are what the models' answers come to, from what was taken over.
+	spent      protocol.Spent
+	calls      int
+	transcript *blob.Ref
+	output     string
+	// received are the results of calls that workers of others ran, by call id.
+	received map[string]tool.Result
+	queue    string
+	lease    *worktree.Lease
 }
 
-func (t *tally) generated(g protocol.GenerateResponse) { t.replies = append(t.replies, g) }
+// generated counts an answer of a model. Once the budget is spent, its calls are none.
+func (r *record) generated(g protocol.GenerateResponse) {
+	t := &r.tally
+	t.spent.Add(g)
+	t.transcript = &g.Transcript
+	if g.Compacted != nil {
+		return
+	}
+	t.output = g.Text
+	var budget *float64
+	if r.frozen != nil {
+		budget = r.frozen.BudgetUSD
+	}
+	if budget != nil && *budget-t.spent.CostUSD-t.spent.LostUSD-t.spent.BelowUSD <= 0 {
+		return
+	}
+	if t.calls += len(g.Calls); r.frozen != nil && r.frozen.Limits.MaxToolCalls > 0 {
+		t.calls = min(t.calls, r.frozen.Limits.MaxToolCalls)
+	}
+}
+
+// receives counts what came of a call that a worker of others ran, and what agents below it have spent: all that they were
+// lent if that is not known.
+func (r *record) receives(s *scheduled, how ending, result *commonpb.Payloads) {
+	var resp protocol.ReceiveResponse
+	if how != completed || !r.decode(result, &resp) {
+		r.tally.spent.BelowUSD += s.lent
+		return
+	}
+	r.tally.spent.BelowUSD += resp.SpentUSD
+	r.tally.received[s.key] = resp.Result
+}
 
 // pin notes that a life of the agent begins, which a worktree is made for.
 func (t *tally) pin(state *protocol.AgentState) {
@@ -62,6 +100,7 @@ func (r *record) takeOver(e *historypb.HistoryEvent, args []*commonpb.Payload) {
 	}
 	r.state, r.frozen = s, &s.Frozen
 	r.tally.turns, r.tally.lifeBegan = s.Turns, s.Turns-s.LifeTurns
+	r.tally.spent, r.tally.calls, r.tally.transcript, r.tally.output = s.Spent, s.Calls, s.Transcript, s.Output
 	for _, t := range s.Frozen.Tools {
 		r.facts[t.Name] = t
 	}
@@ -170,16 +209,7 @@ func (r *record) leaves() protocol.AgentState {
 	}
 	s.Runs++
 	s.Turns, s.LifeTurns = r.tally.turns, r.tally.turns-r.tally.lifeBegan
-	for _, g := range r.tally.replies {
-		s.Spent.Add(g)
-		s.Transcript = &g.Transcript
-		if g.Compacted == nil {
-			s.Calls, s.Output = s.Calls+len(g.Calls), g.Text
-		}
-	}
-	if s.Frozen.Limits.MaxToolCalls > 0 {
-		s.Calls = min(s.Calls, s.Frozen.Limits.MaxToolCalls)
-	}
+	s.Spent, s.Calls, s.Transcript, s.Output = r.tally.spent, r.tally.calls, r.tally.transcript, r.tally.output
 	for _, d := range r.decisions {
 		if d.carried == nil && d.Decision.Verdict == permission.Ask {
 			s.Asked++

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -123,13 +124,17 @@ func (s *succession) counters() {
 		{"run of the agent", got.AgentRun, want.AgentRun}, {"number of runs", got.Runs, want.Runs},
 		{"frozen toolset", got.Frozen, want.Frozen}, {"number of turns", got.Turns, want.Turns},
 		{"number of turns since its environment was made", got.LifeTurns, want.LifeTurns}, {"number of calls", got.Calls, want.Calls},
-		{"number of questions", got.Asked, want.Asked}, {"number of restarts", got.Restarts, want.Restarts}, {"usage", got.Spent, want.Spent},
+		{"number of questions", got.Asked, want.Asked}, {"number of restarts", got.Restarts, want.Restarts}, {"usage", counted(got.Spent), counted(want.Spent)},
 		{"transcript", got.Transcript, want.Transcript}, {"output", got.Output, want.Output},
-		{"host", got.HostQueue, want.HostQueue}, {"lease", got.Lease, want.Lease},
+		{"host", got.HostQueue, want.HostQueue}, {"lease", got.Lease, want.Lease}, {"escalation", got.Escalated, want.Escalated},
 	} {
 		if !alike(c.got, c.want) {
 			s.other("it took over another %s than the run before left: %s, not %s", c.what, brief(c.got), brief(c.want))
 		}
+	}
+	// Calls at once may have been added up in another order.
+	if got, want := got.Spent.BelowUSD, want.Spent.BelowUSD; math.Abs(got-want) > 1e-9*max(1, want) {
+		s.other("it took over that agents below have spent %v USD, not %v", got, want)
 	}
 	switch b := s.before.record.state; {
 	case b != nil && !got.Started.Equal(b.Started):
@@ -137,6 +142,12 @@ func (s *succession) counters() {
 	case b == nil && (got.Started.Before(s.before.began) || got.Started.After(s.began)):
 		s.other("it took over that the agent began at %s; its first run was started at %s", got.Started, s.before.began)
 	}
+}
+
+// counted is what was spent without what agents below have.
+func counted(s protocol.Spent) protocol.Spent {
+	s.BelowUSD = 0
+	return s
 }
 
 // brief is the beginning of a value's JSON.
@@ -186,14 +197,14 @@ func (s *succession) steps() {
 		if r.CallID != turn[i].ModelID || r.Name != turn[i].Name {
 			s.find(OtherState, id, turn[i].Name, "its result was taken over as that of another call")
 		}
-		s.result(id, r.Name, r.Result.Code)
+		s.result(id, r.Name, r.Result)
 	}
 	for i, st := range s.state.Steps {
 		switch {
 		case !alike(st.Asked, turn[i]):
 			s.find(OtherState, st.CallID, st.Asked.Name, "the call was taken over with other arguments than it asked for")
 		case st.Result != nil:
-			s.result(st.CallID, st.Asked.Name, st.Result.Code)
+			s.result(st.CallID, st.Asked.Name, *st.Result)
 		}
 	}
 	for _, d := range s.decisions {
@@ -203,26 +214,46 @@ func (s *succession) steps() {
 	}
 }
 
-// result holds a result that was taken over against the one that the call returned.
-func (s *succession) result(callID, name string, code tool.Code) {
-	want := tool.Code("")
-	if b := s.before.record.state; b != nil {
-		for _, st := range b.Steps {
+// result holds a result that was taken over against the one that the call returned. What explains it may have been
+// shortened or added to.
+func (s *succession) result(callID, name string, got tool.Result) {
+	want, readable := s.before.returned(callID)
+	switch {
+	case want == nil && readable && got.Code == tool.OK:
+		s.find(OtherState, callID, name, "its result was taken over as %s, and nothing in the run before returned one", got.Code)
+	case want == nil:
+	case want.Code != got.Code:
+		s.find(OtherState, callID, name, "its result was taken over as %s, and was %s", got.Code, want.Code)
+	case !alike(want.Value, got.Value) || !alike(want.ValueRef, got.ValueRef):
+		s.find(OtherState, callID, name, "its result was taken over with another value than it returned")
+	}
+}
+
+// returned is the result that a call of the run has returned, or took over; nil is none. It is not readable if there may be
+// one that cannot be decoded.
+func (r *record) returned(callID string) (result *tool.Result, readable bool) {
+	readable = true
+	if r.state != nil {
+		for _, st := range r.state.Steps {
 			if st.CallID == callID && st.Result != nil {
-				want = st.Result.Code
+				result = st.Result
 			}
 		}
 	}
-	for _, u := range s.before.uses {
-		if id, _, _ := strings.Cut(u.id, "~"); u.own() && id == callID {
-			if want = ""; u.end == completed && u.result != nil {
-				want = u.result.Code
-			}
+	if got, ok := r.tally.received[callID]; ok {
+		result = &got
+	}
+	for _, u := range r.uses {
+		if id, _, _ := strings.Cut(u.id, "~"); !u.own() || id != callID {
+			continue
+		}
+		if result = nil; u.end == completed && u.result != nil && u.result.Code != "" {
+			result = u.result
+		} else if u.end == completed {
+			readable = false
 		}
 	}
-	if want != "" && want != code {
-		s.find(OtherState, callID, name, "its result was taken over as %s, and was %s", code, want)
-	}
+	return result, readable && len(r.sealed) == 0
 }
 
 // question holds a question that was taken over against the one that the run before had open.

@@ -71,6 +71,12 @@ func append1(name string, value any) func(members) {
 
 var continuing = local(protocol.ActivityContinue)
 
+// answered is an answer that is more than a word.
+func answered(e *historypb.HistoryEvent) bool {
+	p := e.GetWorkflowExecutionSignaledEventAttributes().GetInput().GetPayloads()
+	return len(p) > 0 && strings.HasPrefix(string(p[0].GetData()), "{")
+}
+
 // carried are the ways in which what a run took over does not follow from the run before. Calls 2, 4 and 5 of the turn wait.
 var carried = map[string]struct {
 	tamper func(chain)
@@ -85,28 +91,32 @@ var carried = map[string]struct {
 			c[0].payload(p, set("requestedBy", "nobody"))
 		}
 	}, verify.OtherState},
-	"another agent":                {deep(set("agentRun", base)), verify.OtherState},
-	"more runs":                    {deep(set("runs", 5)), verify.OtherState},
-	"an earlier start":             {deep(set("started", "2001-01-01T00:00:00Z")), verify.OtherState},
-	"fewer turns":                  {deep(set("turns", 0)), verify.OtherState},
-	"another life":                 {deep(set("lifeTurns", 0)), verify.OtherState},
-	"fewer calls":                  {deep(set("calls", 0)), verify.OtherState},
-	"fewer questions":              {deep(set("asked", 0)), verify.OtherState},
-	"more restarts":                {deep(set("restarts", 2)), verify.OtherState},
-	"other costs":                  {deep(set("costUSD", 9), "spent"), verify.OtherState},
-	"another transcript":           {deep(set("sha256", strings.Repeat("0", 64)), "transcript"), verify.OtherState},
-	"another lease":                {deep(set("lease", members{"id": "x", "dir": "/", "resolved": members{}, "nonce": "n"})), verify.OtherState},
-	"another host":                 {deep(set("hostQueue", "q@h")), verify.OtherState},
-	"other limits":                 {deep(set("maxTurns", 9999), "frozen", "limits"), verify.OtherState},
-	"another contract":             {deep(set("contractHash", base), "frozen", "tools", 2), verify.OtherState},
-	"a key less":                   {deep(func(m members) { m["issued"] = m["issued"].([]any)[1:] }, "ledger"), verify.OtherState},
-	"a key given less":             {deep(set("count", 9), "ledger", "issued", 0), verify.OtherState},
-	"a forged line":                {deep(append1("vetted", members{"runId": base, "line": members{"tool": "shell"}})), verify.OtherState},
-	"a call with others arguments": {deep(set("input", members{"text": "z"}), "steps", 1, "asked"), verify.OtherState},
-	"a call less":                  {deep(func(m members) { m["steps"] = m["steps"].([]any)[:4] }), verify.OtherState},
-	"a call more":                  {deep(func(m members) { list := m["steps"].([]any); m["steps"] = append(list, list[0]) }), verify.OtherState},
-	"another result":               {deep(set("code", "ABORTED"), "steps", 0, "result"), verify.OtherState},
-	"results as well":              {deep(append1("results", members{"callId": "x", "name": "look", "result": members{"code": "OK"}})), verify.OtherState},
+	"another agent":                      {deep(set("agentRun", base)), verify.OtherState},
+	"more runs":                          {deep(set("runs", 5)), verify.OtherState},
+	"an earlier start":                   {deep(set("started", "2001-01-01T00:00:00Z")), verify.OtherState},
+	"fewer turns":                        {deep(set("turns", 0)), verify.OtherState},
+	"another life":                       {deep(set("lifeTurns", 0)), verify.OtherState},
+	"fewer calls":                        {deep(set("calls", 0)), verify.OtherState},
+	"fewer questions":                    {deep(set("asked", 0)), verify.OtherState},
+	"more restarts":                      {deep(set("restarts", 2)), verify.OtherState},
+	"other costs":                        {deep(set("costUSD", 9), "spent"), verify.OtherState},
+	"another transcript":                 {deep(set("sha256", strings.Repeat("0", 64)), "transcript"), verify.OtherState},
+	"another lease":                      {deep(set("lease", members{"id": "x", "dir": "/", "resolved": members{}, "nonce": "n"})), verify.OtherState},
+	"another host":                       {deep(set("hostQueue", "q@h")), verify.OtherState},
+	"other limits":                       {deep(set("maxTurns", 9999), "frozen", "limits"), verify.OtherState},
+	"another contract":                   {deep(set("contractHash", base), "frozen", "tools", 2), verify.OtherState},
+	"a key less":                         {deep(func(m members) { m["issued"] = m["issued"].([]any)[1:] }, "ledger"), verify.OtherState},
+	"a key given less":                   {deep(set("count", 9), "ledger", "issued", 0), verify.OtherState},
+	"a forged line":                      {deep(append1("vetted", members{"runId": base, "line": members{"tool": "shell"}})), verify.OtherState},
+	"a call with others arguments":       {deep(set("input", members{"text": "z"}), "steps", 1, "asked"), verify.OtherState},
+	"a call less":                        {deep(func(m members) { m["steps"] = m["steps"].([]any)[:4] }), verify.OtherState},
+	"a call more":                        {deep(func(m members) { list := m["steps"].([]any); m["steps"] = append(list, list[0]) }), verify.OtherState},
+	"another result":                     {deep(set("code", "ABORTED"), "steps", 0, "result"), verify.OtherState},
+	"a result of a call that was denied": {deep(func(m members) { m["code"], m["value"] = "OK", "x"; delete(m, "failure") }, "steps", 2, "result"), verify.OtherState},
+	"another value":                      {deep(set("value", "forged"), "steps", 0, "result"), verify.OtherState},
+	"agents below":                       {deep(set("belowUSD", -5), "spent"), verify.OtherState},
+	"an escalation":                      {deep(set("escalated", members{"reason": "x"})), verify.OtherState},
+	"results as well":                    {deep(append1("results", members{"callId": "x", "name": "look", "result": members{"code": "OK"}})), verify.OtherState},
 
 	"a call without its question": {deep(func(m members) { delete(m, "question") }, "steps", 1), verify.OtherQuestion},
 	"a call without its decision": {deep(func(m members) { delete(m, "decision") }, "steps", 1), verify.OtherQuestion},
@@ -168,7 +178,7 @@ var carried = map[string]struct {
 		c[1].result(c[1].at(0, allowed), set("runId", started(c[0]).OriginalExecutionRunId))
 	}, verify.VoidAnswer},
 	"nobody answered in this run": {func(c chain) {
-		c[1].payload(c[1].events[c[1].at(0, signaled)].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0], set("decision", "deny"))
+		c[1].payload(c[1].events[c[1].at(0, answered)].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0], set("decision", "deny"))
 	}, verify.NoAnswer},
 	"a grant of the run before": {func(c chain) {
 		c[1].grant(c[1].at(0, run), set("run", started(c[0]).OriginalExecutionRunId))

@@ -15,6 +15,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/storage"
+	"github.com/assent-dev/assent/tool"
 )
 
 // What the SDK calls its markers and the parts of their details.
@@ -109,8 +110,10 @@ type scheduled struct {
 	use    *use
 	turn   int
 	decide *protocol.DecideRequest
-	// key is of the question that the activity is about.
+	// key is of the question that the activity is about, or the id of the call whose result it takes.
 	key string
+	// lent is what agents below that call may have spent.
+	lent float64
 }
 
 func newRecord(c converter.DataConverter) *record {
@@ -119,7 +122,7 @@ func newRecord(c converter.DataConverter) *record {
 	}
 	return &record{converter: c, versions: map[string]int{}, facts: map[string]protocol.ToolFacts{}, turns: map[int][]protocol.Requested{},
 		byCall: map[string][]int{}, admissions: map[string][]admission{}, answers: map[string][]answer{}, deadlines: map[string]int64{},
-		scheduled: map[int64]*scheduled{}, timers: map[int64]string{}}
+		scheduled: map[int64]*scheduled{}, timers: map[int64]string{}, tally: tally{received: map[string]tool.Result{}}}
 }
 
 // recordOf reads all events.

@@ -428,7 +428,7 @@ func TestWhatIsAllowedIsNotFound(t *testing.T) {
 		}, 1},
 		"an allowed run of a guarded workflow": {"guarded-entry", func(p *tape) {
 			p.insert(5, version("assent/Twice", "1"), marker(protocol.ActivityDecide,
-				`{"callId":"assent-1","tool":"Twice","runId":"b8c52d73-7402-4efb-a2c0-a9d4ce42690d","decision":{"verdict":"allow","decidedBy":"default","input":null,"policyDigest":"p"},`+
+				`{"callId":"assent-1","tool":"Twice","runId":"`+started(p).OriginalExecutionRunId+`","decision":{"verdict":"allow","decidedBy":"default","input":null,"policyDigest":"p"},`+
 					`"inputDigest":"14d97fb6b8e9d0a3ba46b2b5a9d0ad1e3f0f3f8c2b0ef8d7a0c3b3e0a8bd1a11"}`))
 		}, 1},
 		"a refused run of a guarded workflow": {"guarded-entry", func(p *tape) {

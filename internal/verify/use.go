@@ -190,6 +190,10 @@ func (r *record) activity(e *historypb.HistoryEvent) {
 		var req protocol.AdmitRequest
 		r.decode(a.GetInput(), &req)
 		s.key = req.Question.Key
+	case protocol.ActivityReceiveResult:
+		var req protocol.ReceiveRequest
+		r.decode(a.GetInput(), &req)
+		s.key, s.lent = req.Call.ID, req.LentUSD
 	case protocol.ActivityAskApprover:
 		var req protocol.ApproverRequest
 		r.decode(a.GetInput(), &req)
@@ -221,6 +225,8 @@ func (r *record) end(e *historypb.HistoryEvent, id int64, how ending, result *co
 	switch {
 	case s.use != nil:
 		r.ending(s.use, e, how, result, f)
+	case s.kind == protocol.ActivityReceiveResult:
+		r.receives(s, how, result)
 	case how != completed:
 	case s.kind == protocol.ActivityAskApprover:
 		var resp protocol.ApproverResponse
@@ -240,7 +246,7 @@ func (r *record) end(e *historypb.HistoryEvent, id int64, how ending, result *co
 		var resp protocol.GenerateResponse
 		if r.decode(result, &resp) && s.turn > 0 {
 			r.turns[s.turn] = resp.Calls
-			r.tally.generated(resp)
+			r.generated(resp)
 		}
 	case s.kind == protocol.ActivityResolveRef:
 		var resp protocol.RefResponse
