@@ -128,7 +128,7 @@ func (p *printer) turn(t follow.TurnOf) {
 	}
 	p.printf("  %s\n", p.style.dim(fmt.Sprintf("%s · %d tokens in, %d out · %s", t.Model, t.Usage.InputTokens, t.Usage.OutputTokens, costText(t.CostUSD, 1, unpriced(t), 0))))
 	if t.Text != "" {
-		for _, line := range paragraphs(t.Text, protocol.InlineText) {
+		for _, line := range said(t.Text) {
 			p.printf("  %s\n", line)
 		}
 	}

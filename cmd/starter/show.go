@@ -127,7 +127,7 @@ func (a *app) show(ctx context.Context, id string) error {
 	if v.end != nil {
 		p.ended(*v.end)
 		if r := v.end.Result; r != nil && r.Output != "" {
-			for _, line := range paragraphs(r.Output, protocol.InlineText) {
+			for _, line := range said(r.Output) {
 				a.printf("  %s\n", line)
 			}
 		}

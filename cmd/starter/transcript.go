@@ -190,4 +190,7 @@ func (a *app) text(s string) {
 	for _, line := range paragraphs(s, protocol.InlineText) {
 		a.printf("  %s\n", line)
 	}
+	if len(s) > protocol.InlineText {
+		a.printf("  (-o json shows it whole)\n")
+	}
 }

@@ -108,6 +108,15 @@ func paragraphs(s string, most int) []string {
 	return out
 }
 
+// said is what a model said, as history has it: more than fits ends with an ellipsis there.
+func said(text string) []string {
+	lines := paragraphs(text, protocol.InlineText+len("…"))
+	if len(text) > protocol.InlineText {
+		lines = append(lines, "(cut here; starter show ID --transcript has more)")
+	}
+	return lines
+}
+
 // because says in one line which layer decided. The reason of a rule begins with the rule.
 func because(d permission.Decision) string {
 	s := string(d.DecidedBy)
