@@ -3,7 +3,6 @@ package workflows
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -29,12 +28,20 @@ func inherited(ctx workflow.Context) *protocol.Lineage {
 		workflow.GetLogger(ctx).Warn("assent: a lineage was sent that is not this run's, and does not count", "parent", parent.ID, "error", err)
 		return nil
 	}
-	l.Depth = max(l.Depth, 0)
-	l.Bounds = l.Bounds.Over(protocol.DefaultBounds()).Within(protocol.Bounds{Depth: protocol.MostDepth, Concurrent: protocol.MostConcurrent, Total: protocol.MostTotal})
-	if b := l.BudgetUSD; b != nil && !(*b > 0 && !math.IsInf(*b, 1)) {
+	l = tame(l)
+	return &l
+}
+
+// tame takes what no engine writes out of a lineage: with a negative bound nothing would ever have its turn.
+func tame(l protocol.Lineage) protocol.Lineage {
+	b := l.Bounds
+	b = protocol.Bounds{Depth: max(b.Depth, 0), Concurrent: max(b.Concurrent, 0), Total: max(b.Total, 0)}
+	l.Bounds = b.Over(protocol.DefaultBounds()).Within(protocol.Bounds{Depth: protocol.MostDepth, Concurrent: protocol.MostConcurrent, Total: protocol.MostTotal})
+	l.Depth = min(max(l.Depth, 0), protocol.MostDepth)
+	if usd := l.BudgetUSD; usd != nil && !(*usd > 0 && *usd <= protocol.MostBudget) {
 		l.BudgetUSD = new(float64)
 	}
-	return &l
+	return l
 }
 
 // mostRoot bounds the id of a root in bytes, as the server does: it ends a run that shows a longer one.

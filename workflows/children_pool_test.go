@@ -116,3 +116,16 @@ func TestWhatAnAgentCost(t *testing.T) {
 	require.Equal(t, 2.0, spentBy(protocol.AgentResult{}, errCancelled, part), "one that left no result may have spent all")
 	require.Zero(t, spentBy(protocol.AgentResult{}, errCancelled, nil))
 }
+
+// Whatever a lineage says, the next agent has its turn within the bounds or is told that it has none.
+func TestALineageIsTamed(t *testing.T) {
+	for _, n := range []int{math.MinInt, -1, 0, 1, 5000, math.MaxInt} {
+		for _, usd := range []float64{math.Inf(-1), -1, 0, 1, 1e9, math.Inf(1), math.NaN()} {
+			l := tame(protocol.Lineage{Depth: n, Bounds: protocol.Bounds{Depth: n, Concurrent: n, Total: n}, BudgetUSD: &usd})
+			require.NoError(t, l.Bounds.Validate("bounds"))
+			require.Positive(t, min(l.Bounds.Depth, l.Bounds.Concurrent, l.Bounds.Total))
+			require.Positive(t, l.Depth+1)
+			require.True(t, *l.BudgetUSD >= 0 && *l.BudgetUSD <= protocol.MostBudget)
+		}
+	}
+}

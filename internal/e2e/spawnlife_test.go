@@ -204,3 +204,26 @@ func TestTreeOfRunsThatContinueAsNew(t *testing.T) {
 	require.Equal(t, protocol.DefaultBounds().Depth, looked, "one agent at each level")
 	require.NotEmpty(t, w.history()[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId())
 }
+
+// A child that an operator resets stays the child: its planner waits for the run that goes on, and takes its result.
+func TestChildIsResetWhileItsPlannerWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.planning(setup{Script: holding}, nil, map[string]any{"Pooled": pooled})
+	run := w.plans(w.id, "Pooled", 1.0, []protocol.AgentInput{task("p", "a"), task("p", "b")})
+	require.Eventually(t, func() bool { return len(w.ran()) == 1 }, patience, tick)
+	child := w.begot(w.id)[0]
+	planner := w.id
+	w.id = child
+	w.reset(w.history()[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId(), w.finishedTasks()[0])
+	w.id = planner
+	require.Eventually(t, func() bool { return len(w.ran()) == 2 }, patience, tick)
+	require.NoError(t, os.WriteFile(w.effects+".go", nil, 0o600))
+	var res []protocol.AgentResult
+	w.got(run, &res)
+	require.Len(t, res, 2)
+	for _, r := range res {
+		require.Equal(t, protocol.OK, r.Status, r.Error)
+	}
+	require.Equal(t, child, w.begot(w.id)[0])
+}
