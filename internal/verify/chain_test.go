@@ -41,10 +41,30 @@ func left(p *tape) *historypb.WorkflowExecutionContinuedAsNewEventAttributes {
 	return p.events[len(p.events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes()
 }
 
-// state changes what run i took over, from 1, and what the run before it left.
+// state changes what run i took over, from 1, and what the run before it left. The grant is for what it becomes, unless it
+// is what is changed: anybody can count a digest.
 func (c chain) state(i int, change func(members)) {
-	c[i].payload(started(c[i]).Input.Payloads[1], change)
-	c[i-1].payload(left(c[i-1]).Input.Payloads[1], change)
+	for _, in := range []*commonpb.Payloads{started(c[i]).Input, left(c[i-1]).Input} {
+		var before, after any
+		c[i].payload(in.Payloads[1], func(m members) {
+			before = fmt.Sprint(m["grant"])
+			change(m)
+			after = fmt.Sprint(m["grant"])
+		})
+		if before == after {
+			c.seal(in)
+		}
+	}
+}
+
+func (c chain) seal(in *commonpb.Payloads) {
+	var input protocol.AgentInput
+	var state protocol.AgentState
+	require.NoError(c[0].t, json.Unmarshal(in.Payloads[0].Data, &input))
+	require.NoError(c[0].t, json.Unmarshal(in.Payloads[1].Data, &state))
+	digest, err := state.Digest(input)
+	require.NoError(c[0].t, err)
+	c[0].payload(in.Payloads[1], func(m members) { m["grant"].(members)["input"] = digest })
 }
 
 // into changes a value deep in a JSON object; numbers are places in lists.
@@ -90,33 +110,44 @@ var carried = map[string]struct {
 		for _, p := range []*commonpb.Payload{started(c[1]).Input.Payloads[0], left(c[0]).Input.Payloads[0]} {
 			c[0].payload(p, set("requestedBy", "nobody"))
 		}
+		c.seal(started(c[1]).Input)
+		c.seal(left(c[0]).Input)
 	}, verify.OtherState},
-	"another agent":                      {deep(set("agentRun", base)), verify.OtherState},
-	"more runs":                          {deep(set("runs", 5)), verify.OtherState},
-	"an earlier start":                   {deep(set("started", "2001-01-01T00:00:00Z")), verify.OtherState},
-	"fewer turns":                        {deep(set("turns", 0)), verify.OtherState},
-	"another life":                       {deep(set("lifeTurns", 0)), verify.OtherState},
-	"fewer calls":                        {deep(set("calls", 0)), verify.OtherState},
-	"fewer questions":                    {deep(set("asked", 0)), verify.OtherState},
-	"more restarts":                      {deep(set("restarts", 2)), verify.OtherState},
-	"other costs":                        {deep(set("costUSD", 9), "spent"), verify.OtherState},
-	"another transcript":                 {deep(set("sha256", strings.Repeat("0", 64)), "transcript"), verify.OtherState},
-	"another lease":                      {deep(set("lease", members{"id": "x", "dir": "/", "resolved": members{}, "nonce": "n"})), verify.OtherState},
-	"another host":                       {deep(set("hostQueue", "q@h")), verify.OtherState},
-	"other limits":                       {deep(set("maxTurns", 9999), "frozen", "limits"), verify.OtherState},
-	"another contract":                   {deep(set("contractHash", base), "frozen", "tools", 2), verify.OtherState},
-	"a key less":                         {deep(func(m members) { m["issued"] = m["issued"].([]any)[1:] }, "ledger"), verify.OtherState},
-	"a key given less":                   {deep(set("count", 9), "ledger", "issued", 0), verify.OtherState},
-	"a forged line":                      {deep(append1("vetted", members{"runId": base, "line": members{"tool": "shell"}})), verify.OtherState},
-	"a call with others arguments":       {deep(set("input", members{"text": "z"}), "steps", 1, "asked"), verify.OtherState},
-	"a call less":                        {deep(func(m members) { m["steps"] = m["steps"].([]any)[:4] }), verify.OtherState},
-	"a call more":                        {deep(func(m members) { list := m["steps"].([]any); m["steps"] = append(list, list[0]) }), verify.OtherState},
-	"another result":                     {deep(set("code", "ABORTED"), "steps", 0, "result"), verify.OtherState},
-	"a result of a call that was denied": {deep(func(m members) { m["code"], m["value"] = "OK", "x"; delete(m, "failure") }, "steps", 2, "result"), verify.OtherState},
-	"another value":                      {deep(set("value", "forged"), "steps", 0, "result"), verify.OtherState},
-	"agents below":                       {deep(set("belowUSD", -5), "spent"), verify.OtherState},
-	"an escalation":                      {deep(set("escalated", members{"reason": "x"})), verify.OtherState},
-	"results as well":                    {deep(append1("results", members{"callId": "x", "name": "look", "result": members{"code": "OK"}})), verify.OtherState},
+	"another agent":                {deep(set("agentRun", base)), verify.OtherState},
+	"more runs":                    {deep(set("runs", 5)), verify.OtherState},
+	"an earlier start":             {deep(set("started", "2001-01-01T00:00:00Z")), verify.OtherState},
+	"fewer turns":                  {deep(set("turns", 0)), verify.OtherState},
+	"another life":                 {deep(set("lifeTurns", 0)), verify.OtherState},
+	"fewer calls":                  {deep(set("calls", 0)), verify.OtherState},
+	"fewer questions":              {deep(set("asked", 0)), verify.OtherState},
+	"more restarts":                {deep(set("restarts", 2)), verify.OtherState},
+	"other costs":                  {deep(set("costUSD", 9), "spent"), verify.OtherState},
+	"another transcript":           {deep(set("sha256", strings.Repeat("0", 64)), "transcript"), verify.OtherState},
+	"another lease":                {deep(set("lease", members{"id": "x", "dir": "/", "resolved": members{}, "nonce": "n"})), verify.OtherState},
+	"another host":                 {deep(set("hostQueue", "q@h")), verify.OtherState},
+	"other limits":                 {deep(set("maxTurns", 9999), "frozen", "limits"), verify.OtherState},
+	"another contract":             {deep(set("contractHash", base), "frozen", "tools", 2), verify.OtherState},
+	"a key less":                   {deep(func(m members) { m["issued"] = m["issued"].([]any)[1:] }, "ledger"), verify.OtherState},
+	"a key given less":             {deep(set("count", 9), "ledger", "issued", 0), verify.OtherState},
+	"a forged line":                {deep(append1("vetted", members{"runId": base, "line": members{"tool": "shell"}})), verify.OtherState},
+	"a call with others arguments": {deep(set("input", members{"text": "z"}), "steps", 1, "asked"), verify.OtherState},
+	"a call less":                  {deep(func(m members) { m["steps"] = m["steps"].([]any)[:4] }), verify.OtherState},
+	"a call more":                  {deep(func(m members) { list := m["steps"].([]any); m["steps"] = append(list, list[0]) }), verify.OtherState},
+	"another result":               {deep(set("code", "ABORTED"), "steps", 0, "result"), verify.OtherState},
+	"a result that nothing returned": {func(c chain) {
+		c.state(1, func(m members) {
+			into(m, func(step members) {
+				delete(step, "question")
+				delete(step, "decision")
+				step["result"] = members{"code": "OK", "value": "x"}
+			}, "steps", 1)
+			into(m, func(l members) { l["open"] = l["open"].([]any)[1:] }, "ledger")
+		})
+	}, verify.OtherState},
+	"another value":   {deep(set("value", "forged"), "steps", 0, "result"), verify.OtherState},
+	"agents below":    {deep(set("belowUSD", -5), "spent"), verify.OtherState},
+	"an escalation":   {deep(set("escalated", members{"reason": "x"})), verify.OtherState},
+	"results as well": {deep(append1("results", members{"callId": "x", "name": "look", "result": members{"code": "OK"}})), verify.OtherState},
 
 	"a call without its question": {deep(func(m members) { delete(m, "question") }, "steps", 1), verify.OtherQuestion},
 	"a call without its decision": {deep(func(m members) { delete(m, "decision") }, "steps", 1), verify.OtherQuestion},
