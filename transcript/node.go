@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/model"
@@ -92,7 +94,7 @@ func parse(ref blob.Ref, raw []byte) (Node, error) {
 	if err := dec.Decode(&n); err != nil {
 		return Node{}, broken(ref, "%v", err)
 	}
-	if dec.More() {
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Node{}, broken(ref, "there is more than one JSON text")
 	}
 	return n, n.check(ref)

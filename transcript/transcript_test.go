@@ -121,6 +121,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		return transcript.Node{Prev: &refs[3], Compaction: &transcript.Compaction{First: first, Through: through}, Messages: []model.Message{s}}
 	}
 	elsewhere := add(t, store, transcript.Node{Messages: []model.Message{user("another")}})
+	ended := add(t, store, transcript.Node{Prev: &refs[3], Messages: []model.Message{answering("c3"), {Role: model.Assistant, Text: "done"}}})
 	for name, tc := range map[string]struct {
 		node transcript.Node
 		want string
@@ -130,12 +131,16 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		"another result":   {transcript.Node{Prev: &refs[3], Messages: []model.Message{answering("c9")}}, "result 1 is of another call"},
 		"a user that calls": {transcript.Node{Prev: &refs[3], Messages: []model.Message{answering("c3"), {Role: model.User, Calls: calling("x").Calls}}},
 			"0 results for 0 calls"},
-		"a summary in a turn": {transcript.Node{Prev: &refs[3], Messages: []model.Message{answering("c3"), summary(1, 1, 1)}}, "a summary in the middle"},
-		"of another chain":    {about(refs[0], elsewhere, summary(1, 1, 1)), "summarises what is not before it"},
-		"another first":       {about(refs[1], refs[1], summary(1, 2, 4)), "summarises what is not before it"},
-		"another number":      {about(refs[0], refs[1], summary(2, 2, 4)), "it is summary 1 and says 2"},
-		"other turns":         {about(refs[0], refs[1], summary(1, 3, 4)), "they are 2 and 4"},
-		"other messages":      {about(refs[0], refs[1], summary(1, 2, 5)), "they are 2 and 4"},
+		"a summary in a turn":                {transcript.Node{Prev: &refs[3], Messages: []model.Message{answering("c3"), summary(1, 1, 1)}}, "a summary in the middle"},
+		"a turn after nothing":               {transcript.Node{Prev: &ended, Messages: []model.Message{{Role: model.Assistant, Text: "x"}}}, "told nothing"},
+		"two turns":                          {transcript.Node{Prev: &ended, Messages: []model.Message{user("x"), {Role: model.Assistant}, user("y"), {Role: model.Assistant}}}, "not one turn"},
+		"words after a turn":                 {transcript.Node{Prev: &ended, Messages: []model.Message{user("x"), {Role: model.Assistant}, user("y")}}, "not one turn"},
+		"a first turn that nobody asked for": {transcript.Node{Messages: []model.Message{{Role: model.Assistant, Text: "x"}}}, "begins with a message of assistant"},
+		"of another chain":                   {about(refs[0], elsewhere, summary(1, 1, 1)), "summarises what is not before it"},
+		"another first":                      {about(refs[1], refs[1], summary(1, 2, 4)), "summarises what is not before it"},
+		"another number":                     {about(refs[0], refs[1], summary(2, 2, 4)), "it is summary 1 and says 2"},
+		"other turns":                        {about(refs[0], refs[1], summary(1, 3, 4)), "they are 2 and 4"},
+		"other messages":                     {about(refs[0], refs[1], summary(1, 2, 5)), "they are 2 and 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := add(t, store, tc.node)
@@ -146,8 +151,22 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
+	// A turn that was never taken cannot be gone on from.
+	middle := add(t, store, transcript.Node{Prev: &ended, Messages: []model.Message{user("x")}})
+	_, err := transcript.Verify(t.Context(), store, &middle)
+	require.NoError(t, err)
+	after := add(t, store, transcript.Node{Prev: &middle, Messages: []model.Message{user("y"), {Role: model.Assistant}}})
+	_, err = transcript.Verify(t.Context(), store, &after)
+	require.ErrorContains(t, err, "not one turn")
+	raw, err := store.Get(t.Context(), after)
+	require.NoError(t, err)
+	twice, err := store.Put(t.Context(), append(raw, '}'))
+	require.NoError(t, err)
+	_, err = transcript.Load(t.Context(), store, twice)
+	require.ErrorContains(t, err, "more than one JSON text")
+
 	bad := add(t, store, about(refs[0], elsewhere, summary(1, 1, 1)))
-	_, err := transcript.Live(t.Context(), store, &bad)
+	_, err = transcript.Live(t.Context(), store, &bad)
 	require.ErrorContains(t, err, "a later summary stands for")
 	_, err = transcript.Verify(t.Context(), store, &refs[3])
 	require.NoError(t, err, "a last turn whose calls nobody has answered is whole")

@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"context"
+	"slices"
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/model"
@@ -41,8 +42,27 @@ func Verify(ctx context.Context, store blob.Store, ref *blob.Ref) ([]Entry, erro
 				return nil, err
 			}
 		}
+		if err := turn(e, i == 0, i == len(entries)-1); err != nil {
+			return nil, err
+		}
 	}
 	return entries, nil
+}
+
+// turn checks that a node is one turn: what the model is told, and then what it says. Only the last may have no more than the
+// results of the turn before.
+func turn(e Entry, first, last bool) error {
+	messages := e.Node.Messages
+	said := slices.IndexFunc(messages, func(m model.Message) bool { return m.Role == model.Assistant })
+	switch {
+	case first && messages[0].Role != model.User:
+		return broken(e.Ref, "the conversation begins with a message of %s", messages[0].Role)
+	case said < 0 && !last, said >= 0 && said != len(messages)-1:
+		return broken(e.Ref, "it is not one turn: the model's message is not its last")
+	case said == 0:
+		return broken(e.Ref, "the model is told nothing before it speaks")
+	}
+	return nil
 }
 
 // Count is the number of turns and of messages in entries, summaries left out.
