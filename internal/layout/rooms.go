@@ -63,7 +63,11 @@ var Rooms = []Room{
 	{"pipeline", 4, "the five stages of a call, plugins as scopes", nil, []string{"os", "net/http"}},
 	{"transcript", 4, "the conversation of an agent as it is stored: hash-chained, compacted, verified", nil, effects},
 	{"model/scripted", 4, "a model that plays a YAML script", []string{yaml}, nil},
+	{"model/endpoint", 4, "the way to a provider's API: address, key, bounds, and what a failure means", nil, nil},
 
+	{"model/anthropic", 5, "the driver of Anthropic's Messages API", []string{"github.com/anthropics/anthropic-sdk-go/v2"}, nil},
+	{"model/openai", 5, "the driver of OpenAI's Responses and Chat Completions, and of servers that speak them", []string{"github.com/openai/openai-go/v3"}, nil},
+	{"model/modeltest", 5, "providers on loopback that speak the wire formats, for tests", nil, nil},
 	{"plugins", 5, "retry, metrics, redaction, audit, loop detection: plugins for everybody's tools", nil, []string{"os", "net/http", "expvar"}},
 	{"protocol", 5, "every name and payload on the Temporal wire", nil, effects},
 
