@@ -61,6 +61,8 @@ type Limits = protocol.Limits
 type Models struct {
 	// Scripted maps the name in `scripted:name` to the absolute path of its script.
 	Scripted map[string]string
+	// Providers maps the name in `name:model` to its endpoint.
+	Providers map[string]Provider
 	// Prices goes before model.DefaultPrices.
 	Prices model.Prices
 	// CompactAt is the share of a context window at which a conversation is compacted; zero is the engine's default.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model/endpoint"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worktree"
@@ -67,6 +68,16 @@ func TestEveryKey(t *testing.T) {
 	}, f.Profiles["reader"])
 
 	assert.Equal(t, map[string]string{"fix": filepath.Join(dir, "scripts/fix.yaml")}, f.Models.Scripted)
+	assert.Equal(t, map[string]config.Provider{
+		"anthropic": {Key: "models.anthropic", API: config.APIMessages, Cache: "1h", Thinking: "adaptive", Effort: "high",
+			Endpoint: endpoint.Config{Key: endpoint.Key{File: filepath.Join(dir, "keys/anthropic")}, Timeout: 10 * time.Minute, Silence: 2 * time.Minute}},
+		"openai": {Key: "models.openai", API: config.APIResponses, Endpoint: endpoint.Config{Key: endpoint.Key{Env: "OPENAI_API_KEY"}}},
+		"ollama": {Key: "models.others.ollama", API: config.APIChat, Models: []string{"qwen3"},
+			Endpoint: endpoint.Config{BaseURL: "http://127.0.0.1:11434/v1"}},
+		"gateway": {Key: "models.others.gateway", API: config.APIMessages, Endpoint: endpoint.Config{BaseURL: "https://llm.example.com",
+			Key: endpoint.Key{Env: "GATEWAY_KEY"}, Auth: endpoint.Bearer, Headers: map[string]string{"X-Team": "blue"}}},
+	}, f.Models.Providers)
+	assert.Equal(t, []string{"anthropic", "gateway", "ollama", "openai", "scripted"}, f.ProviderNames())
 	assert.Equal(t, config.Worker{
 		TaskQueue: "assent", Address: "127.0.0.1:7233", Namespace: "default", Dir: dir, Blobs: "/var/lib/assent/blobs",
 		GrantKeyFile: filepath.Join(dir, "keys/grant"),
@@ -145,9 +156,7 @@ func TestExcerpt(t *testing.T) {
 
 func TestNotBuilt(t *testing.T) {
 	for text, want := range map[string]string{
-		"mcp: {servers: {}}":             "a.yaml:1:6: mcp: cannot be used: MCP is not available in this version",
-		"models: {openai: {key: x}}":     "a.yaml:1:18: models.openai: cannot be used: the model provider openai is not available in this version",
-		"models: {anthropic: {keys: 1}}": "a.yaml:1:21: models.anthropic: cannot be used: the model provider anthropic is not available in this version",
+		"mcp: {servers: {}}": "a.yaml:1:6: mcp: cannot be used: MCP is not available in this version",
 	} {
 		_, err := config.Parse("a.yaml", []byte(text))
 		assert.EqualError(t, err, want)

@@ -25,8 +25,9 @@ func (f *File) models(v value) {
 		}},
 		field{"prices", func(v value) { f.Models.Prices = v.prices() }},
 		field{"compactAt", func(v value) { f.Models.CompactAt = v.share() }},
-		field{"anthropic", func(v value) { v.notBuilt("the model provider anthropic") }},
-		field{"openai", func(v value) { v.notBuilt("the model provider openai") }},
+		field{vendorAnthropic, func(v value) { f.provider(v, vendorAnthropic, APIMessages, "ANTHROPIC_API_KEY") }},
+		field{vendorOpenAI, func(v value) { f.provider(v, vendorOpenAI, APIResponses, "OPENAI_API_KEY") }},
+		field{"others", f.others},
 	)
 }
 
