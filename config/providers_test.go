@@ -33,7 +33,7 @@ func TestBadProviders(t *testing.T) {
 		"models: {others: {'a:b': {}}}":              "1:19: models.others: a provider's name is not empty and holds no colon and no space",
 		"models: {others: {a: b}}":                   "1:22: models.others.a: want a mapping, got a string",
 		other + "headers: {Authorization: x}}}}":     "1:83: models.others.x.headers.Authorization: is not set here; a key comes from keyEnv or keyFile",
-		other + "auth: basic}}}":                     `1:63: unknown way to send a key "basic"; one of bearer, x-api-key`,
+		other + "auth: basic}}}":                     `1:64: unknown way to send a key "basic"; one of bearer, x-api-key`,
 	} {
 		_, err := config.Parse("p.yaml", []byte(text))
 		require.EqualError(t, err, "p.yaml:"+want, text)

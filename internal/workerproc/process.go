@@ -18,8 +18,6 @@ import (
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/connect"
-	"github.com/assent-dev/assent/model"
-	"github.com/assent-dev/assent/model/scripted"
 	"github.com/assent-dev/assent/protocol"
 	engine "github.com/assent-dev/assent/worker"
 	"github.com/assent-dev/assent/worktree"
@@ -127,7 +125,7 @@ func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, err
 	if err != nil {
 		return cfg, nil, err
 	}
-	scripts, err := scripted.LoadSet(f.Models.Scripted)
+	models, err := drivers(f)
 	if err != nil {
 		return cfg, nil, err
 	}
@@ -140,7 +138,7 @@ func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, err
 		return cfg, nil, err
 	}
 	cfg = engine.Config{
-		Models: map[string]model.Model{"scripted": scripts}, Prices: f.Models.Prices, CompactAt: f.Models.CompactAt, Profiles: f.Profiles, Permissions: f.Engine,
+		Models: models, Prices: f.Models.Prices, CompactAt: f.Models.CompactAt, Profiles: f.Profiles, Permissions: f.Engine,
 		Approvers: approval.Directory{Groups: f.Groups, Keys: f.Keys},
 		Tools:     defs, Toolsets: sets, Blobs: blobs, Dir: f.Worker.Dir, KeepOnError: f.Worker.Worktrees.KeepOnError, Log: log,
 	}
