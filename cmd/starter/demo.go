@@ -38,10 +38,15 @@ server and worker. Lines are read from standard input whether it is a terminal o
 With --repo and --script it is the same on a repository of yours, in a worktree beside it: the patch is printed, never
 applied, and nothing in the repository is changed.
 
+With --model a real model does the work instead of the script, on the sample or on --repo with --task; it costs what the
+provider takes for it. The key is read from ANTHROPIC_API_KEY or OPENAI_API_KEY, or from the variable that --key-env names,
+and is written nowhere. --base-url asks another server, such as Ollama at http://127.0.0.1:11434/v1, with a key only if
+--key-env names one.
+
 What is left afterwards is the patch and the sample that it fits; the last lines say where. --keep leaves everything.
 
 Exit codes: 0 ok; 1 error or cancelled; 2 usage or configuration; 3 left waiting; 4 limit or escalated; 130 Ctrl-C.`,
-		Example: "  starter demo\n  starter demo --yes --crash\n  starter demo --repo . --script fix.yaml --task 'make the tests pass'",
+		Example: "  starter demo\n  starter demo --yes --crash\n  starter demo --repo . --script fix.yaml --task 'make the tests pass'\n  starter demo --model anthropic:claude-opus-5",
 		GroupID: groupAgents,
 		Args:    workerproc.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), f) },
@@ -53,7 +58,9 @@ Exit codes: 0 ok; 1 error or cancelled; 2 usage or configuration; 3 left waiting
 	flags.StringVar(&f.plan.Ref, "ref", "", "git revision of --repo (default HEAD)")
 	flags.StringVar(&f.plan.Script, "script", "", "file that says what the agent does")
 	flags.StringVar(&f.plan.Task, "task", "", "what the agent is asked to do")
-	flags.StringVar(&f.plan.Model, "model", "", "provider:name (default the script)")
+	flags.StringVar(&f.plan.Model, "model", "", "ask a real model, provider:name of anthropic or openai (default the script)")
+	flags.StringVar(&f.plan.BaseURL, "base-url", "", "address of a server or gateway that speaks the API of --model's provider")
+	flags.StringVar(&f.plan.KeyEnv, "key-env", "", "environment variable that holds the key for --model")
 	flags.BoolVar(&f.plan.Keep, "keep", false, "leave server data, worker configuration and logs in place")
 	flags.StringVar(&f.plan.Address, "address", "", "use this Temporal server (host:port) and none of the demo's own")
 	flags.StringVar(&f.plan.Namespace, "namespace", "", "namespace of --address")
@@ -132,6 +139,9 @@ func (a *app) introduce(r *demo.Running) {
 		a.note("server  %s   namespace %s, queue %s", r.Server.Address, r.Server.Namespace, r.Queue)
 	}
 	a.note("worker  process %d", r.WorkerPID())
+	if m := r.Model; m != (demo.Asked{}) {
+		a.note("model   %s; what the agent reads is sent to %s", m.Full(), m.Where())
+	}
 	if r.Sample {
 		a.note("repo    %s, made just for this", r.Repo)
 	} else {

@@ -14,14 +14,30 @@ var configText = template.Must(template.New(configFile).Funcs(template.FuncMap{"
 	`# The worker of this demo. Start one like it with: starter worker --config assent.yaml
 profiles:
   {{.Profile}}:
-    description: Plays a script.
-    model: {{.Model}}
+    description: {{if .Script}}Plays a script.{{else}}Asks a real model.
+    system: |
+      You work in a git worktree with the tools you are given. Look before you change, keep changes small, and run the tests
+      before you say that they pass. A call may wait for a person, who may refuse it: then do without. When you are done, say
+      in a few sentences what you did.
+    limits: {maxTurns: 24}{{end}}
+    model: {{q .Model}}
     tools: [files, shell, exec, report_progress, escalate]
     permissions: {preset: standard}
     isolation: {kind: worktree, repo: {{q .Name}}}
 models:
+{{- if .Script}}
   scripted:
     scripts: { {{- .Script}}: script.yaml}
+{{- else}}
+  {{.Asked.Provider}}:
+    models: [{{q .Asked.Model}}]
+{{- with .Asked.API}}
+    api: {{.}}{{end}}
+{{- with .Asked.BaseURL}}
+    baseURL: {{q .}}{{end}}
+{{- with .Asked.KeyEnv}}
+    keyEnv: {{.}}{{end}}
+{{- end}}
 worker:
   dir: .
   blobs: blobs
@@ -47,10 +63,15 @@ type variable struct{ Name, Value string }
 
 func (d *Demo) config() []byte {
 	var b strings.Builder
+	name, script := provider+":"+scriptName, scriptName
+	if d.Model != (Asked{}) {
+		name, script = d.Model.Full(), ""
+	}
 	err := configText.Execute(&b, struct {
 		Profile, Model, Script, Name, Repo string
+		Asked                              Asked
 		Env                                []variable
-	}{Profile, provider + ":" + scriptName, scriptName, d.repoName(), d.Repo, d.env()})
+	}{Profile, name, script, d.repoName(), d.Repo, d.Model, d.env()})
 	if err != nil {
 		panic(err) // text/template on a fixed text and strings into memory
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/assent-dev/assent/fault"
@@ -36,8 +35,9 @@ type Plan struct {
 	Script string
 	// Task is the prompt; empty means one that fits.
 	Task string
-	// Model is `provider:name`; empty means the script.
-	Model string
+	// Model is `provider:name`; empty means the script. BaseURL is the address of a server that speaks the provider's API, and
+	// KeyEnv names the variable that holds its key; both are for a real model.
+	Model, BaseURL, KeyEnv string
 	// Address and Namespace name a server of others; an empty address means one of the demo's own.
 	Address, Namespace string
 	// Keep leaves everything in place when the agent has ended.
@@ -47,7 +47,11 @@ type Plan struct {
 // New checks a plan and writes the folder of a new demo. Errors that a change of the plan mends are *fault.ConfigError.
 // Nothing is left after an error.
 func New(ctx context.Context, p Plan) (*Demo, error) {
-	script, err := p.check()
+	asked, err := p.asked()
+	if err != nil {
+		return nil, err
+	}
+	script, err := p.check(asked)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +60,7 @@ func New(ctx context.Context, p Plan) (*Demo, error) {
 		return nil, err
 	}
 	d := &Demo{ID: newID(), Address: p.Address, Namespace: p.Namespace, Queue: protocol.DefaultTaskQueue, Ref: p.Ref, Task: p.Task,
-		Keep: p.Keep, Sample: p.Repo == "", Began: time.Now().UTC().Truncate(time.Second)}
+		Keep: p.Keep, Sample: p.Repo == "", Model: asked, Began: time.Now().UTC().Truncate(time.Second)}
 	d.dir = filepath.Join(home, d.ID)
 	if d.Namespace == "" {
 		d.Namespace = connect.DefaultNamespace
@@ -71,18 +75,20 @@ func New(ctx context.Context, p Plan) (*Demo, error) {
 	return d, nil
 }
 
-// check looks at everything that needs no folder, and returns the text of the script.
-func (p *Plan) check() ([]byte, error) {
-	if err := checkModel(p.Model); err != nil {
-		return nil, err
-	}
+// check looks at everything that needs no folder, and returns the text of the script, or nil if a real model is asked.
+func (p *Plan) check(asked Asked) ([]byte, error) {
+	real := asked != (Asked{})
 	switch {
 	case p.Repo == "" && p.Ref != "":
 		return nil, exit.Usagef("name it with --repo PATH", "--ref is for a repository of yours")
 	case p.Namespace != "" && p.Address == "":
 		return nil, exit.Usagef("name it with --address HOST:PORT", "--namespace is for a server of yours")
-	case p.Repo != "" && p.Script == "":
-		return nil, exit.Usagef("the script says what the agent does, turn by turn: --script FILE", "--repo needs a script")
+	case p.Repo != "" && p.Script == "" && !real:
+		return nil, exit.Usagef("the script says what the agent does, turn by turn: --script FILE; or ask a real model: --model", "--repo needs a script")
+	case p.Repo != "" && p.Task == "" && real:
+		return nil, exit.Usagef("say what is to be done: --task TEXT", "a real model needs a task")
+	case p.Repo != "" && real:
+		return nil, nil
 	}
 	if p.Script == "" {
 		if _, err := exec.LookPath("go"); err != nil {
@@ -90,6 +96,9 @@ func (p *Plan) check() ([]byte, error) {
 		}
 		if p.Task == "" {
 			p.Task = SampleTask
+		}
+		if real {
+			return nil, nil
 		}
 		return sampleScript, nil
 	}
@@ -110,21 +119,6 @@ func (p *Plan) check() ([]byte, error) {
 	return text, nil
 }
 
-func checkModel(name string) error {
-	if name == "" || name == provider || name == provider+":"+scriptName {
-		return nil
-	}
-	of, model, ok := strings.Cut(name, ":")
-	switch {
-	case !ok || of == "" || model == "":
-		return &fault.ConfigError{Key: "--model", Msg: fmt.Sprintf("%q is not provider:model such as openai:gpt-5.2", name)}
-	case of == provider:
-		return &fault.ConfigError{Key: "--model", Msg: fmt.Sprintf("unknown script %q; name its file with --script", name), Allowed: []string{provider + ":" + scriptName}}
-	}
-	return exit.WithHint(&fault.ConfigError{Key: "--model", Msg: "cannot be used", Cause: &fault.NotBuiltError{Feature: fmt.Sprintf("the model provider %q", of)}},
-		"leave it out: the demo plays a script, and --script FILE gives it yours")
-}
-
 // write makes the folder, and looks at the repository through the driver that the worker will use.
 func (d *Demo) write(ctx context.Context, p Plan, script []byte) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
@@ -143,8 +137,10 @@ func (d *Demo) write(ctx context.Context, p Plan, script []byte) error {
 	if err := d.checkRepo(ctx); err != nil {
 		return err
 	}
-	if err := os.WriteFile(d.path(scriptFile), script, 0o600); err != nil {
-		return fmt.Errorf("write the script of a demo: %w", err)
+	if script != nil {
+		if err := os.WriteFile(d.path(scriptFile), script, 0o600); err != nil {
+			return fmt.Errorf("write the script of a demo: %w", err)
+		}
 	}
 	if err := workerproc.NewGrantKey(d.path(keyFile)); err != nil {
 		return err

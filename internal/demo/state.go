@@ -48,6 +48,8 @@ type Demo struct {
 	Ref    string `json:"ref,omitempty"`
 	Sample bool   `json:"sample"`
 	Task   string `json:"task"`
+	// Model is the real model that is asked; its zero value is a script.
+	Model Asked `json:"model,omitzero"`
 	// Keep leaves everything in place when the agent has ended.
 	Keep  bool      `json:"keep,omitempty"`
 	Began time.Time `json:"began"`
