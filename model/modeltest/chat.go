@@ -54,17 +54,17 @@ type (
 	}
 )
 
-func readChat(body []byte) (request, error) {
+func (req *request) readChat(body []byte) error {
 	var in chatRequest
 	if err := strictly(body, &in); err != nil {
-		return request{}, err
+		return err
 	}
-	req := request{Request: model.Request{Model: in.Model, MaxOutputTokens: int(max(in.MaxTokens, in.MaxCompletionTokens))}, thinking: true}
+	req.Model, req.MaxOutputTokens, req.thinking = in.Model, int(max(in.MaxTokens, in.MaxCompletionTokens)), true
 	switch {
 	case !in.Stream, !in.StreamOptions.IncludeUsage, in.Model == "":
-		return req, errors.New("stream, usage and model are wanted")
+		return errors.New("stream, usage and model are wanted")
 	case in.MaxTokens > 0 && in.MaxCompletionTokens > 0:
-		return req, errors.New("max_tokens and max_completion_tokens at the same time")
+		return errors.New("max_tokens and max_completion_tokens at the same time")
 	}
 	for _, t := range in.Tools {
 		req.Tools = append(req.Tools, model.Spec{Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters})
@@ -74,10 +74,10 @@ func readChat(body []byte) (request, error) {
 	}
 	for i, m := range in.Messages {
 		if err := req.chat(i, m); err != nil {
-			return req, fmt.Errorf("messages.%d: %w", i, err)
+			return fmt.Errorf("messages.%d: %w", i, err)
 		}
 	}
-	return req, nil
+	return nil
 }
 
 func (r *request) chat(i int, m chatMessage) error {
@@ -108,7 +108,11 @@ func (r *request) chat(i int, m chatMessage) error {
 			}
 			out.Calls = append(out.Calls, model.ToolCall{ID: c.ID, Name: c.Function.Name, Input: json.RawMessage(c.Function.Arguments)})
 		}
-		if len(out.Calls) > 0 && (m.Reasoning == nil || *m.Reasoning != thought(r.turns)) {
+		thoughts := 0
+		if m.Reasoning != nil {
+			thoughts = 1
+		}
+		if len(out.Calls) > 0 && (r.lacks(thoughts) || thoughts == 1 && *m.Reasoning != thought(r.turns)) {
 			return errors.New("the reasoning_content in the thinking mode must be passed back")
 		}
 		r.turns++

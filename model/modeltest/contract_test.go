@@ -233,29 +233,7 @@ func TestAConversationWithHoles(t *testing.T) {
 	}
 	each(t, says(func(got model.Request) model.Response {
 		return model.Response{Text: fmt.Sprint(len(got.Messages)), Stop: model.StopEnd}
-	}), func(t *testing.T, api modeltest.API, s *modeltest.Server, _ model.Streamer) {
-		// Thinking is of other turns than these.
-		d := driver(t, api, s.URL, nil)
-		switch api {
-		case modeltest.Messages:
-			m, err := anthropic.New(anthropic.Config{Endpoint: endpoint.Config{BaseURL: s.URL, Key: endpoint.Key{Env: "MODELTEST_KEY"}}})
-			require.NoError(t, err)
-			d = m
-		case modeltest.Responses:
-			m, err := openai.New(openai.Config{Endpoint: endpoint.Config{BaseURL: s.URL, Key: endpoint.Key{Env: "MODELTEST_KEY"}}, API: openai.Responses})
-			require.NoError(t, err)
-			d = m
-		case modeltest.Chat:
-			for i := range r.Messages {
-				if len(r.Messages[i].Calls) > 0 {
-					n := 0
-					if i > 3 {
-						n = 1
-					}
-					r.Messages[i].Opaque = json.RawMessage(fmt.Sprintf(`{"api":"chat","model":"some-model","field":"reasoning_content","reasoning":"I think <%d> & go on."}`, n))
-				}
-			}
-		}
+	}), func(t *testing.T, _ modeltest.API, _ *modeltest.Server, d model.Streamer) {
 		_, err := d.Generate(t.Context(), r)
 		require.NoError(t, err)
 		last := r
@@ -263,6 +241,31 @@ func TestAConversationWithHoles(t *testing.T) {
 		_, err = d.Generate(t.Context(), last)
 		require.NoError(t, err)
 	})
+}
+
+// A conversation goes on with another provider when the first one fails, in either direction: what only the first understands
+// stays out of the request, and is there again when it is asked again.
+func TestAnotherProviderGoesOn(t *testing.T) {
+	for _, a := range modeltest.APIs {
+		for _, b := range modeltest.APIs {
+			t.Run(string(a)+" and "+string(b), func(t *testing.T) {
+				call := model.ToolCall{ID: "call_1", Name: "look", Input: json.RawMessage(`{"n":1}`)}
+				m := always(model.Response{Text: "Look.", Calls: []model.ToolCall{call}, Stop: model.StopToolUse})
+				one, two := modeltest.Serve(t, a, m), modeltest.Serve(t, b, m)
+				drivers := []model.Streamer{driver(t, a, one.URL, nil), driver(t, b, two.URL, nil)}
+				r := hello
+				for turn := range 4 {
+					r.Model = []string{"first", "second"}[turn%2]
+					said, err := drivers[turn%2].Generate(t.Context(), r)
+					require.NoError(t, err)
+					require.NotEmpty(t, said.Opaque)
+					r.Messages = append(r.Messages[:len(r.Messages):len(r.Messages)],
+						model.Message{Role: model.Assistant, Text: said.Text, Calls: said.Calls, Opaque: said.Opaque},
+						model.Message{Role: model.Tool, Results: []model.ToolResult{{CallID: "call_1", Result: tool.Result{Code: tool.OK}}}})
+				}
+			})
+		}
+	}
 }
 
 // A last turn without tools has none, however the provider wants to be told.

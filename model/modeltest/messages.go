@@ -59,13 +59,13 @@ type (
 	}
 )
 
-func readMessages(body []byte) (request, error) {
+func (req *request) readMessages(body []byte) error {
 	var in messagesRequest
 	if err := strictly(body, &in); err != nil {
-		return request{}, err
+		return err
 	}
-	req := request{Request: model.Request{Model: in.Model, MaxOutputTokens: int(in.MaxTokens)},
-		thinking: in.Thinking != nil && in.Thinking.Type == "adaptive"}
+	req.Model, req.MaxOutputTokens = in.Model, int(in.MaxTokens)
+	req.thinking = in.Thinking != nil && in.Thinking.Type == "adaptive"
 	marks := 0
 	count := func(c *cacheControl) {
 		if c != nil {
@@ -89,7 +89,7 @@ func readMessages(body []byte) (request, error) {
 	role := "assistant"
 	for i, m := range in.Messages {
 		if m.Role == role || len(m.Content) == 0 {
-			return req, fmt.Errorf("messages.%d: the roles do not speak in turn, or one says nothing", i)
+			return fmt.Errorf("messages.%d: the roles do not speak in turn, or one says nothing", i)
 		}
 		role = m.Role
 		for _, b := range m.Content {
@@ -102,16 +102,16 @@ func readMessages(body []byte) (request, error) {
 			err = req.user(m.Content)
 		}
 		if err != nil {
-			return req, fmt.Errorf("messages.%d: %w", i, err)
+			return fmt.Errorf("messages.%d: %w", i, err)
 		}
 	}
 	switch {
 	case !in.Stream, in.MaxTokens <= 0, in.Model == "":
-		return req, errors.New("stream, max_tokens and model are wanted")
+		return errors.New("stream, max_tokens and model are wanted")
 	case marks > 4:
-		return req, fmt.Errorf("%d blocks have cache_control, at most 4 may", marks)
+		return fmt.Errorf("%d blocks have cache_control, at most 4 may", marks)
 	}
-	return req, nil
+	return nil
 }
 
 // assistant reads what the assistant said.
@@ -139,7 +139,7 @@ func (r *request) assistant(content []messageBlock, tools bool) error {
 			return fmt.Errorf("an assistant's block %q", b.Type)
 		}
 	}
-	if r.thinking && thoughts != 1 {
+	if r.lacks(thoughts) {
 		return fmt.Errorf("turn %d came back with %d blocks of thinking", r.turns, thoughts)
 	}
 	r.turns++

@@ -53,32 +53,32 @@ type (
 	}
 )
 
-func readResponses(body []byte) (request, error) {
+func (req *request) readResponses(body []byte) error {
 	var in responsesRequest
 	if err := strictly(body, &in); err != nil {
-		return request{}, err
+		return err
 	}
-	req := request{Request: model.Request{Model: in.Model, System: in.Instructions, MaxOutputTokens: int(in.MaxOutputTokens)},
-		thinking: slices.Contains(in.Include, "reasoning.encrypted_content")}
+	req.Model, req.System, req.MaxOutputTokens = in.Model, in.Instructions, int(in.MaxOutputTokens)
+	req.thinking = slices.Contains(in.Include, "reasoning.encrypted_content")
 	if !in.Stream || in.Store == nil || *in.Store || in.Model == "" {
-		return req, errors.New("stream, store: false and model are wanted")
+		return errors.New("stream, store: false and model are wanted")
 	}
 	for _, t := range in.Tools {
 		if t.Type != "function" || t.Strict == nil {
-			return req, fmt.Errorf("the tool %s has no type or strict", t.Name)
+			return fmt.Errorf("the tool %s has no type or strict", t.Name)
 		}
 		req.Tools = append(req.Tools, model.Spec{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
 	if in.Text != nil {
 		req.OutputSchema = in.Text.Format.Schema
 	}
-	t := transcript{request: &req}
+	t := transcript{request: req}
 	for i, item := range in.Input {
 		if err := t.add(item); err != nil {
-			return req, fmt.Errorf("input.%d: %w", i, err)
+			return fmt.Errorf("input.%d: %w", i, err)
 		}
 	}
-	return req, t.flush()
+	return t.flush()
 }
 
 // transcript makes messages of items. What the assistant said comes in several; the turn ends with what others say.
@@ -153,7 +153,7 @@ func (t *transcript) flush() error {
 	if t.said == nil {
 		return nil
 	}
-	if t.thinking && t.thoughts != 1 {
+	if t.lacks(t.thoughts) {
 		return fmt.Errorf("turn %d came back with %d items of reasoning", t.turns, t.thoughts)
 	}
 	t.Messages = append(t.Messages, *t.said)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -48,12 +49,14 @@ type Server struct {
 	mu     sync.Mutex
 	faults []http.HandlerFunc
 	bodies [][]byte
+	// thought says in which turns it has shown its thinking: those have to come back with it.
+	thought map[int]bool
 }
 
 // Serve starts a provider that says what m says, until the test ends. Whatever in a request its API would refuse fails t.
 func Serve(t testing.TB, api API, m model.Model) *Server {
 	t.Helper()
-	s := &Server{t: t, api: api, m: m}
+	s := &Server{t: t, api: api, m: m, thought: map[int]bool{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.URL = server.URL
@@ -108,6 +111,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Status(http.StatusBadRequest, s.api, "invalid_request_error", err.Error())(w, r)
 		return
 	}
+	if req.thinking {
+		s.mu.Lock()
+		s.thought[req.turns] = true
+		s.mu.Unlock()
+	}
 	Stream(w, s.events(req, resp)...)
 }
 
@@ -117,6 +125,13 @@ type request struct {
 	// thinking says that thinking is sent, and turns counts what the assistant said so far.
 	thinking bool
 	turns    int
+	// thought is the server's.
+	thought map[int]bool
+}
+
+// lacks reports a turn that was sent with thinking and came back with so many pieces of it.
+func (r *request) lacks(thoughts int) bool {
+	return thoughts > 1 || thoughts == 0 && r.thinking && r.thought[r.turns]
 }
 
 func (s *Server) read(r *http.Request, body []byte) (request, error) {
@@ -132,15 +147,17 @@ func (s *Server) read(r *http.Request, body []byte) (request, error) {
 	case r.Header.Get("Content-Type") != "application/json":
 		return request{}, errors.New("no JSON")
 	}
-	var req request
+	s.mu.Lock()
+	req := request{thought: maps.Clone(s.thought)}
+	s.mu.Unlock()
 	var err error
 	switch s.api {
 	case Messages:
-		req, err = readMessages(body)
+		err = req.readMessages(body)
 	case Responses:
-		req, err = readResponses(body)
+		err = req.readResponses(body)
 	default:
-		req, err = readChat(body)
+		err = req.readChat(body)
 	}
 	if err == nil {
 		err = check(req.Messages)
