@@ -85,8 +85,10 @@ func New(c Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{cfg: c, at: at, client: sdk.NewClient(option.WithoutEnvironmentDefaults(), option.WithBaseURL(at.BaseURL()),
-		option.WithHTTPClient(at.Client()), option.WithMaxRetries(0))}, nil
+	// The engine has spans of its own; the SDK's could be told by the environment to hold what is said.
+	return &Model{cfg: c, at: at, client: sdk.NewClient(option.WithoutEnvironmentDefaults(), option.WithoutOpenTelemetry(),
+		option.WithOpenTelemetryPropagation(false), option.WithBaseURL(at.BaseURL()), option.WithHTTPClient(at.Client()),
+		option.WithMaxRetries(0))}, nil
 }
 
 // Generate asks for one turn.

@@ -3,6 +3,8 @@ package endpoint_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,4 +167,37 @@ func FuzzParse(f *testing.F) {
 		failure.Status = status
 		require.NotEmpty(t, endpoint.Classify(failure).Kind)
 	})
+}
+
+// A key file is read for each request, and a file that is away for a moment is no reason to give up.
+func TestAKeyIsReplaced(t *testing.T) {
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("X-Api-Key")+r.Header.Get("Authorization"))
+		w.Header().Set("Content-Type", "text/event-stream")
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, []byte("one\n"), 0o600))
+	e, err := endpoint.New(endpoint.Config{BaseURL: server.URL, Auth: endpoint.XAPIKey, Key: endpoint.Key{File: file}})
+	require.NoError(t, err)
+	post := func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.BaseURL(), strings.NewReader("{}"))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer what an SDK found")
+		resp, err := e.Client().Do(r)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
+	}
+	require.NoError(t, post())
+	require.NoError(t, os.WriteFile(file, []byte("two"), 0o600))
+	require.NoError(t, post())
+	require.NoError(t, os.Remove(file))
+	var m *model.Error
+	require.ErrorAs(t, post(), &m)
+	require.Equal(t, endpoint.KindAuthentication, m.Kind)
+	require.True(t, m.Retry)
+	require.Equal(t, []string{"one", "two"}, got)
 }

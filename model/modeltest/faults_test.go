@@ -232,11 +232,14 @@ func TestTheEnvironmentIsNotRead(t *testing.T) {
 		if api != modeltest.Messages {
 			url += "/v1"
 		}
-		d := driver(t, api, url, func(c *endpoint.Config) { c.Headers = map[string]string{"X-Team": "blue"} })
+		d := driver(t, api, url, func(c *endpoint.Config) {
+			c.Headers = map[string]string{"X-Team": "blue", "Anthropic-Version": "2023-06-01"}
+		})
 		_, err := d.Generate(t.Context(), hello)
 		require.NoError(t, err)
 		h := <-seen
 		require.Equal(t, "blue", h.Get("X-Team"))
+		require.Equal(t, []string{"2023-06-01"}, h.Values("Anthropic-Version"), "a gateway that is behind")
 		require.Empty(t, h.Get("X-Other"))
 		require.Empty(t, h.Get("Openai-Organization"))
 	})

@@ -38,11 +38,14 @@ func (m *Model) askResponses(ctx context.Context, r model.Request, progress func
 // plainModels are the vendor's that do not reason; they refuse to be asked for it.
 var plainModels = []string{"gpt-4", "gpt-3.5", "chatgpt-4o"}
 
+// leastOutput is the smallest bound that the API takes.
+const leastOutput = 16
+
 // responsesParams is the request on the wire.
 func (m *Model) responsesParams(r model.Request) (responses.ResponseNewParams, error) {
 	p := responses.ResponseNewParams{Model: r.Model, Store: sdk.Bool(false)}
 	if r.MaxOutputTokens > 0 {
-		p.MaxOutputTokens = sdk.Int(int64(r.MaxOutputTokens))
+		p.MaxOutputTokens = sdk.Int(int64(max(r.MaxOutputTokens, leastOutput)))
 	}
 	p.Reasoning.Effort = shared.ReasoningEffort(m.cfg.Effort)
 	if m.full() && !slices.ContainsFunc(plainModels, func(prefix string) bool { return strings.HasPrefix(r.Model, prefix) }) {
