@@ -79,11 +79,8 @@ func New(c Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{cfg: c}
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	e.client = &http.Client{
-		Transport: &transport{next: base, cfg: c},
-		// A redirect would take the key to where nobody sent it.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	// No redirect is followed, because the transport makes an error of it: it would take the key to where nobody sent it.
+	e.client = &http.Client{Transport: &transport{next: base, cfg: c}}
 	return e, nil
 }
 
