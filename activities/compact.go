@@ -94,11 +94,7 @@ func (g *generation) summarise(ctx context.Context) (protocol.GenerateResponse, 
 	if err != nil {
 		return protocol.GenerateResponse{}, err
 	}
-	out := min(int64(mostSummary), int64(g.req.MaxOutputTokens), window/8)
-	// Two bytes for each token: then it fits whatever the language is.
-	text := minutes(material, int(max(window-out-window/8, 512)*2))
-	said, err := g.ask(ctx, model.Request{System: summarySystem, Messages: []model.Message{{Role: model.User, Text: text}},
-		MaxOutputTokens: int(out), Summary: &about})
+	said, out, err := g.sum(ctx, material, about, window)
 	if err != nil {
 		return protocol.GenerateResponse{}, err
 	}
@@ -111,10 +107,25 @@ func (g *generation) summarise(ctx context.Context) (protocol.GenerateResponse, 
 	}
 	ref, err := transcript.Append(ctx, g.cfg.Blobs, transcript.Node{Prev: g.req.Transcript,
 		Compaction: &transcript.Compaction{First: g.view.First, Through: old[len(old)-1].Ref},
-		Messages:   []model.Message{{Role: model.User, Text: summaryHead + cut(summary, int(out)*8), Summary: &about}}})
+		Messages:   []model.Message{{Role: model.User, Text: summaryHead + cut(summary, out*8), Summary: &about}}})
 	return protocol.GenerateResponse{Transcript: ref, Model: said.model, Stop: said.Stop, Usage: said.Usage, CostUSD: said.usd,
 		Unpriced: said.unpriced, LostUSD: g.purse.lost, MaxOutputTokens: said.most,
 		Compacted: &protocol.Compacted{Turns: about.Turns, Messages: about.Messages}}, err
+}
+
+// sum asks for the summary of messages, in at most out tokens. If they are too long for the model even so, its window is
+// smaller than it was taken for.
+func (g *generation) sum(ctx context.Context, material []model.Message, about model.Summary, window int64) (said answer, out int, err error) {
+	for ; ; window /= 2 {
+		out = int(min(int64(mostSummary), int64(g.req.MaxOutputTokens), window/8))
+		// Two bytes for each token: then it fits whatever the language is.
+		text := minutes(material, int(max(window-int64(out)-window/8, 512)*2))
+		said, err = g.ask(ctx, model.Request{System: summarySystem, Messages: []model.Message{{Role: model.User, Text: text}},
+			MaxOutputTokens: out, Summary: &about})
+		if !tooLong(err) || window/2 < leastBlind {
+			return said, out, err
+		}
+	}
 }
 
 // split is what is replaced and what is kept: as many of the latest turns as a quarter of the window takes, at least one.
@@ -194,12 +205,21 @@ func minute(m model.Message) string {
 // leastShown is the number of bytes of a message below which shortening helps nobody.
 const leastShown = 512
 
-// fit shortens what is too long for the window even so, the longest first. The transcript keeps it whole.
-func (g *generation) fit(r model.Request) (model.Request, error) {
-	w := g.window()
-	if w == 0 {
-		return r, nil
+// squeeze asks again with less of each long message, as long as the model says that it is too long: its window is smaller than
+// it was taken for, and nothing is left to be summarised. It returns the model's error if that does not help.
+func (g *generation) squeeze(ctx context.Context, r model.Request, err error) (turn answer, _ error) {
+	for w := likely(r) / 2; tooLong(err) && w >= leastBlind; w /= 2 {
+		less, unfit := fit(r, w)
+		if unfit != nil {
+			break
+		}
+		turn, err = g.ask(ctx, less)
 	}
+	return turn, err
+}
+
+// fit shortens what is too long for a window even so, the longest first. The transcript keeps it whole.
+func fit(r model.Request, w int64) (model.Request, error) {
 	room, whole := room(w, r.MaxOutputTokens), r.Messages
 	r.MaxOutputTokens = int(w - room)
 	for most := mostResult; likely(r) > room; most /= 2 {

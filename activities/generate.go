@@ -61,14 +61,19 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 	if g.full(request) {
 		return g.compact(ctx)
 	}
-	if request, err = g.fit(request); err != nil {
-		return protocol.GenerateResponse{}, err
+	if w := g.window(); w > 0 {
+		if request, err = fit(request, w); err != nil {
+			return protocol.GenerateResponse{}, err
+		}
 	}
 	turn, err := g.ask(ctx, request)
 	if tooLong(err) && !req.Compacted && g.compactable() {
 		// The window is smaller than we know.
 		g.found = likely(request)
 		return g.compact(ctx)
+	}
+	if tooLong(err) {
+		turn, err = g.squeeze(ctx, request, err)
 	}
 	var poor *poorError
 	if errors.As(err, &poor) {
