@@ -22,6 +22,9 @@ const (
 	tempName    = "tmp"
 )
 
+// putPrefix begins the names of unfinished writes.
+const putPrefix = "put-"
+
 // staleTemp is how old an unfinished write must be before NewDir takes it for the leftover of a crash.
 const staleTemp = 24 * time.Hour
 
@@ -137,7 +140,7 @@ func (d *Dir) loadID() (string, error) {
 
 // publish writes data aside, syncs it and gives it its name with place, which is os.Rename or os.Link.
 func (d *Dir) publish(path string, data []byte, place func(from, to string) error) error {
-	f, err := os.CreateTemp(filepath.Join(d.path, tempName), "put-*")
+	f, err := os.CreateTemp(filepath.Join(d.path, tempName), putPrefix+"*")
 	if err != nil {
 		return err
 	}
@@ -169,6 +172,10 @@ func (d *Dir) sweepTemp() {
 	for _, entry := range entries {
 		if sum, ok := strings.CutPrefix(entry.Name(), asidePrefix); ok {
 			d.putBack(filepath.Join(dir, entry.Name()), sum)
+			continue
+		}
+		// Nobody else's files: a folder may have had one of that name before it was a store.
+		if !strings.HasPrefix(entry.Name(), putPrefix) {
 			continue
 		}
 		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > staleTemp {

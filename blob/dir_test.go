@@ -93,15 +93,17 @@ func TestProcessesThatCreateAStoreAgreeOnItsIdentity(t *testing.T) {
 func TestLeftoversOfCrashesAreSwept(t *testing.T) {
 	path := t.TempDir()
 	open(t, path)
-	old, fresh := filepath.Join(path, "tmp", "put-old"), filepath.Join(path, "tmp", "put-fresh")
-	for _, name := range []string{old, fresh} {
+	old, fresh, other := filepath.Join(path, "tmp", "put-old"), filepath.Join(path, "tmp", "put-fresh"), filepath.Join(path, "tmp", "thesis.txt")
+	for _, name := range []string{old, fresh, other} {
 		require.NoError(t, os.WriteFile(name, []byte("half"), 0o600))
 	}
 	long := time.Now().Add(-48 * time.Hour)
 	require.NoError(t, os.Chtimes(old, long, long))
+	require.NoError(t, os.Chtimes(other, long, long))
 	open(t, path)
 	require.NoFileExists(t, old)
 	require.FileExists(t, fresh, "another process may be writing it")
+	require.FileExists(t, other, "nobody else's file is deleted")
 }
 
 func TestPutLeavesNothingAside(t *testing.T) {

@@ -29,6 +29,13 @@ func (w *world) aged(d time.Duration) {
 	}))
 }
 
+// otherStore makes a store that no worker uses.
+func (w *world) otherStore(name string) {
+	w.t.Helper()
+	_, err := blob.NewDir(w.path(name))
+	require.NoError(w.t, err)
+}
+
 // left are the hashes of the blobs in the world's store.
 func (w *world) left() map[string]bool {
 	w.t.Helper()
@@ -134,6 +141,9 @@ func TestBlobsAreKeptInDoubt(t *testing.T) {
 	none := w.starter("blobs", "--blobs", w.path("nowhere"))
 	require.Contains(t, w.exits(none, exit.Failed).err.String(), "no blob store at "+w.path("nowhere"))
 	require.NoDirExists(t, w.path("nowhere"))
+	another := t.TempDir()
+	require.Contains(t, w.exits(w.starter("blobs", "--blobs", another), exit.Failed).err.String(), "no blob store at "+another)
+	require.NoFileExists(t, filepath.Join(another, "store-id"), "looking makes no store of a folder")
 	require.Len(t, w.left(), 1)
 
 	// A server whose runs need nothing of the store may be the wrong one.

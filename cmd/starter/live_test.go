@@ -71,7 +71,7 @@ func TestFromTaskToPatch(t *testing.T) {
 	missing := w.exits(w.starter("patch", id, "--blobs", w.path("elsewhere")), exit.Failed)
 	require.Contains(t, missing.err.String(), "no blob store at "+w.path("elsewhere"))
 	require.NoDirExists(t, w.path("elsewhere"))
-	require.NoError(t, os.Mkdir(w.path("other"), 0o700))
+	w.otherStore("other")
 	missing = w.exits(w.starter("patch", id, "--blobs", w.path("other")), exit.Failed)
 	require.Contains(t, missing.err.String(), "the agent used")
 	require.Empty(t, missing.out.String())

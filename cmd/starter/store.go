@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -43,9 +44,9 @@ func (f *storeFlags) dir() (string, error) {
 
 const otherStore = "run this where the worker's blob store is, or name it with --config FILE or --blobs DIR"
 
-// openStore opens the store at dir and makes none where there is none.
+// openStore opens the store at dir and makes none where there is none, nor of a folder that is another thing.
 func openStore(dir string) (*blob.Dir, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "store-id")); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Failf(otherStore, "no blob store at %s", dir)
 	}
 	return blob.NewDir(dir)

@@ -62,7 +62,7 @@ summaries: [{say: I looked at one thing.}, {say: I looked at two.}, {say: I look
 	require.Contains(t, string(large.Result.Value), strings.Repeat(" ", 4000), "a stored result is resolved")
 
 	// Another store, a store without the blob, and an altered one are three things to say.
-	require.NoError(t, os.Mkdir(w.path("other"), 0o700))
+	w.otherStore("other")
 	other := w.exits(w.starter("show", id, "--transcript", "--blobs", w.path("other")), exit.Failed)
 	require.Contains(t, other.err.String(), "the agent used")
 	object := w.path("blobs/objects/" + got.Transcript.SHA256[:2] + "/" + got.Transcript.SHA256[2:])
