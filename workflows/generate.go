@@ -120,10 +120,12 @@ func issues(list []tool.Issue, separator string) string {
 	return strings.Join(lines, separator)
 }
 
-// restart begins a new conversation that keeps a link to the one before; what was spent stays spent.
+// restart begins a new conversation that keeps a link to the one before; what was spent stays spent, and what that one came to
+// is nothing.
 func (a *agent) restart() {
 	if a.transcript != nil {
 		a.earlier = a.transcript
 	}
+	a.output, a.structured, a.structuredRef, a.escalation = "", nil, nil, nil
 	a.transcript, a.lifeTurns, a.idle, a.seen, a.seenList, a.retries = nil, 0, 0, map[string]bool{}, nil, nil
 }

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/transcript"
 	"github.com/assent-dev/assent/worktree"
 )
@@ -78,6 +81,42 @@ turns:
 	require.Equal(t, "t2", res.Artifacts[0].Tree)
 	require.Equal(t, []string{"/trees/0"}, p.disposed)
 	require.Zero(t, res.Restarts)
+}
+
+// losing is a provider whose first tree is lost after one call.
+type losing struct {
+	*trees
+	checks int
+}
+
+func (p *losing) Check(ctx context.Context, l worktree.Lease) error {
+	if p.checks++; p.checks == 1 {
+		return nil
+	}
+	return p.trees.Check(ctx, l)
+}
+
+// What a life that was lost has asked for goes with it: the next one may not need it.
+func TestAnEscalationOfALostLifeIsNone(t *testing.T) {
+	s, p := inTree(1, "")
+	s.trees, s.tools = &losing{trees: p}, []*tool.Def{noop("escalate", tool.Write)}
+	m := 0
+	s.model = modelFunc(func(r model.Request) (model.Response, error) {
+		switch m++; {
+		case m == 1:
+			return model.Response{Stop: model.StopToolUse, Calls: []model.ToolCall{
+				{ID: "1", Name: "escalate", Input: json.RawMessage(`{"path":"x"}`)}, {ID: "2", Name: "change", Input: json.RawMessage(`{"path":"a"}`)}}}, nil
+		case m == 2:
+			return model.Response{Stop: model.StopToolUse, Calls: []model.ToolCall{{ID: "3", Name: "change", Input: json.RawMessage(`{"path":"a"}`)}}}, nil
+		}
+		return model.Response{Text: "done", Stop: model.StopEnd}, nil
+	})
+	b := newBench(t, s)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, 1, res.Restarts)
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Empty(t, res.Escalation)
+	require.Equal(t, "done", res.Output)
 }
 
 // A lost environment starts the agent again, in another tree and from its prompt; its open questions are dropped.
