@@ -86,7 +86,7 @@ func (e *Engine) askedFor(ctx context.Context, c client.Client, req protocol.Joi
 	if err != nil {
 		return "", false, err
 	}
-	namespace, started := activity.GetInfo(ctx).WorkflowNamespace, first.GetWorkflowExecutionStartedEventAttributes()
+	namespace, started := activity.GetInfo(ctx).Namespace, first.GetWorkflowExecutionStartedEventAttributes()
 	dc := converter.WithDataConverterSerializationContext(e.converter(),
 		converter.WorkflowSerializationContext{Namespace: namespace, WorkflowID: req.WorkflowID})
 	var in protocol.AgentInput

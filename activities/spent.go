@@ -38,7 +38,7 @@ func (e *Engine) spentBelow(ctx context.Context, req protocol.ReceiveRequest) (f
 	}
 	var usd float64
 	dc := converter.WithDataConverterSerializationContext(e.converter(),
-		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).WorkflowNamespace, WorkflowID: req.Child})
+		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).Namespace, WorkflowID: req.Child})
 	if dc.FromPayload(p, &usd) != nil && converter.GetDefaultDataConverter().FromPayload(p, &usd) != nil || !(usd >= 0) {
 		return req.LentUSD, nil
 	}
