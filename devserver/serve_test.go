@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -86,7 +88,11 @@ func TestUIAndHTTPAPI(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(get(t, "http://127.0.0.1:"+api[1]+"/api/v1/cluster-info")), &info))
 	assert.NotEmpty(t, info.ServerVersion)
 	s.stop(t, syscall.SIGINT)
-	assert.Empty(t, s.stderr.String(), "a quiet server has nothing to say on its way out")
+	// The server's own worker may ask before its frontend is ready, on a busy machine.
+	said := slices.DeleteFunc(strings.SplitAfter(s.stderr.String(), "\n"), func(line string) bool {
+		return line == "" || strings.Contains(line, "Frontend is not healthy yet")
+	})
+	assert.Empty(t, said, "a quiet server has nothing to say on its way out")
 }
 
 func TestInterruptWhileStarting(t *testing.T) {

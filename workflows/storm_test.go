@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,8 +81,10 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 		s.wall, set.profile.Limits.WallClock = true, time.Duration(5+s.rnd.IntN(30))*time.Hour
 	}
 	if s.rnd.IntN(3) == 0 {
-		robot := rand.New(rand.NewPCG(seed, 8))
+		robot, mu := rand.New(rand.NewPCG(seed, 8)), sync.Mutex{}
 		set.plugins = append(set.plugins, approver(func(context.Context, pipeline.Call, permission.Decision) (pipeline.Answer, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if robot.IntN(4) == 0 {
 				return pipeline.Allow(), nil
 			}

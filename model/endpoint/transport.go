@@ -126,7 +126,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.watch.Reset(b.t.cfg.Silence)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = broken(b.ctx, err)
 	}
 	return n, err
