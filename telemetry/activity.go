@@ -129,7 +129,7 @@ func (w *work) chat(ctx context.Context, req protocol.GenerateRequest) (context.
 		genRequestModel.String(model), genRequestMost.Int(req.MaxOutputTokens), keyTurn.Int(req.Turn))
 	return ctx, func(out any, err error) {
 		resp, _ := value[protocol.GenerateResponse](out)
-		if err == nil && resp.OverBudget != "" {
+		if req.Close || err == nil && resp.OverBudget != "" {
 			return // nobody was asked
 		}
 		labels := []attribute.KeyValue{genOperation.String(opChat), genProvider.String(from), genRequestModel.String(w.t.models.of(model))}
