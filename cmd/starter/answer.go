@@ -68,7 +68,7 @@ func (a *app) denyCommand() *cobra.Command {
 
 const howAnswersGo = `The answer goes as an update, which is checked at once; where no worker answers it goes as a signal, which takes effect
 when one does. The name of who answers is self-asserted unless the answer is signed: it is $USER unless --by says
-otherwise, and nobody checks it. The same key can be open in several agents: -w names one.
+otherwise, and nobody checks it. The same key can be open in several agents: -w ID names one, or KEY@ID.
 
 --all answers every question of the runs that wait, or of those that a visibility query or -w selects. It shows them and
 asks before it does anything; where there is no terminal it needs --yes.`
@@ -201,6 +201,7 @@ func (a *app) answer(ctx context.Context, key string, choice approval.Choice, f 
 	}
 	defer s.Close()
 	fd := newFinder(s)
+	key, f.workflow = whose(key, f.workflow)
 	run, err := a.locate(ctx, fd, key, choice, f.workflow)
 	if err != nil {
 		return err
@@ -224,6 +225,14 @@ func (a *app) answer(ctx context.Context, key string, choice approval.Choice, f 
 		return err
 	}
 	return a.answered(s, run, r, got)
+}
+
+// whose splits KEY@ID, by which answers to a tree name the question of one workflow. No key has an @.
+func whose(key, workflow string) (string, string) {
+	if k, id, ok := strings.Cut(key, "@"); ok && k != "" && id != "" {
+		return k, id
+	}
+	return key, workflow
 }
 
 // question is the open question of a key, or nil.

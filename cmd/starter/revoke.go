@@ -50,6 +50,7 @@ func (a *app) revoke(ctx context.Context, key string, f answerFlags) error {
 	}
 	defer s.Close()
 	fd := newFinder(s)
+	key, f.workflow = whose(key, f.workflow)
 	run, err := a.locate(ctx, fd, key, approval.Revoke, f.workflow)
 	if err != nil {
 		return err
