@@ -179,20 +179,9 @@ func (q Question) Approval() approval.Approval {
 		input, _ = json.Marshal(map[string]any{"$blob": q.InputRef}) // a struct of a string and a number
 	}
 	d := q.Decision
-	return approval.Approval{Key: q.Key, Tool: q.Tool, Input: input, Why: because(d), DecidedBy: d.DecidedBy, Rule: d.Rule, Segments: d.Segments,
+	return approval.Approval{Key: q.Key, Tool: q.Tool, Input: input, Why: d.Because(), DecidedBy: d.DecidedBy, Rule: d.Rule, Segments: d.Segments,
 		AskedAt: q.AskedAt, Deadline: q.Deadline, Approvers: q.Approvers, RequestedBy: q.RequestedBy, Votes: q.Votes, Reminded: q.Reminded,
 		Escalated: q.Escalated, EscalatedTo: q.EscalatedTo, Agent: q.Agent, CallID: q.CallID, Seal: q.Seal, Run: q.Run}
-}
-
-// because says in one line which layer asks. The reason of a rule begins with the rule.
-func because(d permission.Decision) string {
-	switch {
-	case d.Reason != "":
-		return string(d.DecidedBy) + " " + d.Reason
-	case d.Rule != nil:
-		return string(d.DecidedBy) + " " + d.Rule.String()
-	}
-	return string(d.DecidedBy)
 }
 
 // Progress is how far an open question has come.

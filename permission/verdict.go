@@ -87,6 +87,17 @@ type Decision struct {
 	Invalid []tool.Issue `json:"issues,omitempty"`
 }
 
+// Because says in one line who decided, and why. The reason of a rule begins with the rule.
+func (d Decision) Because() string {
+	switch {
+	case d.Reason != "":
+		return string(d.DecidedBy) + " " + d.Reason
+	case d.Rule != nil:
+		return string(d.DecidedBy) + " " + d.Rule.String()
+	}
+	return string(d.DecidedBy)
+}
+
 // Advisory is a domain rule that matched a call without being enforced in the chain.
 type Advisory struct {
 	// Table is deny or ask.

@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
-	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
@@ -23,7 +22,7 @@ func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d prot
 		agent = workflow.GetInfo(ctx).WorkflowType.Name
 	}
 	q := approval.Approval{
-		Tool: req.Tool.Name, Input: input, Why: why(d.Decision), DecidedBy: d.Decision.DecidedBy, Rule: d.Decision.Rule,
+		Tool: req.Tool.Name, Input: input, Why: d.Decision.Because(), DecidedBy: d.Decision.DecidedBy, Rule: d.Decision.Rule,
 		Segments: d.Decision.Segments, AskedAt: now, Agent: agent, CallID: req.CallID,
 		Seal: approval.Seal{RunID: d.RunID, ContentKey: g.contentKey(d), InputDigest: d.InputDigest,
 			ContractHash: req.Tool.ContractHash, PolicyDigest: d.Decision.PolicyDigest},
@@ -39,18 +38,6 @@ func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d prot
 	q = g.ledger.Open(q)
 	g.mail[q.Key] = newMailbox(ctx, q)
 	return q
-}
-
-// why says in one line which layer asks.
-func why(d permission.Decision) string {
-	switch {
-	case d.Reason != "":
-		// The reason of a rule begins with the rule.
-		return string(d.DecidedBy) + " " + d.Reason
-	case d.Rule != nil:
-		return string(d.DecidedBy) + " " + d.Rule.String()
-	}
-	return string(d.DecidedBy)
 }
 
 // ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -272,4 +273,28 @@ func TestWhatAModelWritesNeverFailsARun(t *testing.T) {
 	require.Equal(t, []string{"INVALID_ARGUMENTS", "INVALID_ARGUMENTS", "INVALID_ARGUMENTS", "INVALID_ARGUMENTS", "UNKNOWN_TOOL", "OK"}, b.codes(res))
 	require.Equal(t, map[string][]string{"look": {"<a>"}}, b.ran)
 	b.requireOneResultEach(res)
+}
+
+// garrulous says more than history keeps, and calls a tool with it.
+type garrulous struct{}
+
+func (garrulous) Generate(_ context.Context, r model.Request) (model.Response, error) {
+	said := strings.Repeat("<é>", 75<<10)
+	if len(r.Messages) > 1 {
+		return model.Response{Text: said, Stop: model.StopEnd}, nil
+	}
+	return model.Response{Text: said, Stop: model.StopToolUse, Calls: []model.ToolCall{{ID: "1", Name: "look", Input: json.RawMessage(`{"path":"a"}`)}}}, nil
+}
+
+// 300 KB of text are whole in the transcript, and in history as far as people read.
+func TestAModelThatSaysVeryMuch(t *testing.T) {
+	b := newBench(t, setup{model: garrulous{}})
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"OK"}, b.codes(res))
+	require.LessOrEqual(t, len(res.Output), protocol.InlineText+len("…"))
+	require.True(t, utf8.ValidString(res.Output))
+	msgs, err := activities.ReadTranscript(context.Background(), b.blob, res.Transcript)
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("<é>", 75<<10), msgs[len(msgs)-1].Text)
 }

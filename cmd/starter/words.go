@@ -117,17 +117,8 @@ func said(text string) []string {
 	return lines
 }
 
-// because says in one line which layer decided. The reason of a rule begins with the rule.
-func because(d permission.Decision) string {
-	s := string(d.DecidedBy)
-	switch {
-	case d.Reason != "":
-		s += " " + d.Reason
-	case d.Rule != nil:
-		s += " " + d.Rule.String()
-	}
-	return oneLine(s, 400)
-}
+// because is the reason of a decision, on one line.
+func because(d permission.Decision) string { return oneLine(d.Because(), 400) }
 
 // resultText shows a result on one line.
 func resultText(r *tool.Result) string {

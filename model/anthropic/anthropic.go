@@ -3,13 +3,11 @@ package anthropic
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 
-	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/model/endpoint"
 )
@@ -65,19 +63,12 @@ func New(c Config) (*Model, error) {
 	if c.Cache == "" {
 		c.Cache = CacheShort
 	}
-	for _, field := range []struct {
-		key, got string
-		allowed  []string
-	}{
-		{"cache", c.Cache, []string{CacheShort, CacheLong, CacheOff}},
-		{"thinking", c.Thinking, []string{"", ThinkingAdaptive, ThinkingDisabled}},
-		{"effort", c.Effort, append([]string{""}, Efforts...)},
-	} {
-		if !slices.Contains(field.allowed, field.got) {
-			e := fault.Configf(field.key, "unknown value %q", field.got)
-			e.Allowed = slices.DeleteFunc(field.allowed, func(s string) bool { return s == "" })
-			return nil, e
-		}
+	if err := endpoint.CheckFields(
+		endpoint.Field{Key: "cache", Got: c.Cache, Allowed: []string{CacheShort, CacheLong, CacheOff}},
+		endpoint.Field{Key: "thinking", Got: c.Thinking, Allowed: []string{"", ThinkingAdaptive, ThinkingDisabled}},
+		endpoint.Field{Key: "effort", Got: c.Effort, Allowed: append([]string{""}, Efforts...)},
+	); err != nil {
+		return nil, err
 	}
 	// The SDK adds v1/messages itself, and people copy addresses with the version.
 	c.Endpoint.BaseURL = strings.TrimSuffix(strings.TrimRight(c.Endpoint.BaseURL, "/"), "/v1")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -175,6 +176,25 @@ func CheckHeader(name, value string) error {
 	for _, c := range []byte(value) {
 		if c < ' ' || c == 0x7f {
 			return fault.Configf("headers."+name, "holds a control character")
+		}
+	}
+	return nil
+}
+
+// Field is a member of a driver's configuration that takes one of a closed set of values.
+type Field struct {
+	Key, Got string
+	// Allowed are the values; an empty one says that the member may be left out.
+	Allowed []string
+}
+
+// CheckFields returns the first member with another value as *fault.ConfigError.
+func CheckFields(fields ...Field) error {
+	for _, f := range fields {
+		if !slices.Contains(f.Allowed, f.Got) {
+			e := fault.Configf(f.Key, "unknown value %q", f.Got)
+			e.Allowed = slices.DeleteFunc(slices.Clone(f.Allowed), func(s string) bool { return s == "" })
+			return e
 		}
 	}
 	return nil

@@ -3,14 +3,12 @@ package openai
 import (
 	"context"
 	"errors"
-	"slices"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/responses"
 
-	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/model/endpoint"
 )
@@ -70,19 +68,12 @@ func New(c Config) (*Model, error) {
 	if c.API == "" {
 		c.API = Responses
 	}
-	for _, field := range []struct {
-		key, got string
-		allowed  []string
-	}{
-		{"api", c.API, []string{Responses, Chat}},
-		{"dialect", c.Dialect, []string{"", Full, Compatible}},
-		{"effort", c.Effort, append([]string{""}, Efforts...)},
-	} {
-		if !slices.Contains(field.allowed, field.got) {
-			e := fault.Configf(field.key, "unknown value %q", field.got)
-			e.Allowed = slices.DeleteFunc(field.allowed, func(s string) bool { return s == "" })
-			return nil, e
-		}
+	if err := endpoint.CheckFields(
+		endpoint.Field{Key: "api", Got: c.API, Allowed: []string{Responses, Chat}},
+		endpoint.Field{Key: "dialect", Got: c.Dialect, Allowed: []string{"", Full, Compatible}},
+		endpoint.Field{Key: "effort", Got: c.Effort, Allowed: append([]string{""}, Efforts...)},
+	); err != nil {
+		return nil, err
 	}
 	at, err := endpoint.New(c.Endpoint)
 	if err != nil {
