@@ -139,7 +139,7 @@ func BaseURL(text string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, fault.Configf("baseURL", "holds a user or password; a key comes from keyEnv or keyFile")
 	case u.Hostname() == "":
-		return nil, fault.Configf("baseURL", "%q has no host; %s", text, like)
+		return nil, fault.Configf("baseURL", "%q has no host; %s", withoutUser(text), like)
 	case u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(text, "?") || strings.HasSuffix(text, "#"):
 		return nil, fault.Configf("baseURL", "has a query or fragment; paths are appended to it")
 	}

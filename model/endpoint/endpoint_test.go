@@ -92,6 +92,7 @@ func TestBaseURLs(t *testing.T) {
 		"https:///v1":                   "has no host",
 		"https://user:geheim@x/v1":      "holds a user or password",
 		"user:geheim@x/v1":              "has no scheme",
+		"https:user:geheim@x/v1":        "has no host",
 		"https://x/v1?api-version=1":    "has a query or fragment",
 		"https://x/v1#":                 "has a query or fragment",
 		"https://x/ v1":                 "holds a space",
