@@ -79,6 +79,10 @@ func (t *turn) start(e sdk.MessageStreamEventUnion) error {
 	if err := json.Unmarshal([]byte(e.ContentBlock.RawJSON()), &b.raw); err != nil {
 		return malformed("block %d is no object", e.Index)
 	}
+	if b.kind == "" {
+		// It could not be sent back.
+		return malformed("block %d has no type", e.Index)
+	}
 	t.blocks = append(t.blocks, b)
 	b.text.WriteString(e.ContentBlock.Text + e.ContentBlock.Thinking)
 	b.signature.WriteString(e.ContentBlock.Signature)
@@ -113,12 +117,18 @@ func (t *turn) delta(b *block, e sdk.MessageStreamEventUnion) {
 	}
 }
 
+// mostTokens is beyond what a request can hold; sums of larger numbers would overflow.
+const mostTokens = 1 << 40
+
 // response is the turn once it has ended.
 func (t *turn) response() (model.Response, error) {
 	if t.stop == "" {
 		return model.Response{}, endpoint.Cut()
 	}
 	r := model.Response{Usage: t.usage}
+	for _, n := range []*int64{&t.uncached, &t.cached, &t.written} {
+		*n = min(max(*n, 0), mostTokens)
+	}
 	r.Usage.InputTokens = t.uncached + t.cached + t.written
 	r.Usage.CachedInputTokens, r.Usage.CacheWriteTokens = t.cached, t.written
 	switch t.stop {

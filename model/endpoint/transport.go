@@ -50,11 +50,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		watch.Stop()
-		err = broken(ctx, err)
+		err = broken(ctx, err, key)
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &body{ReadCloser: resp.Body, t: t, ctx: ctx, watch: watch, cancel: cancel, left: mostResponse}
+	resp.Body = &body{ReadCloser: resp.Body, t: t, key: key, ctx: ctx, watch: watch, cancel: cancel, left: mostResponse}
 	if err := t.check(resp, key); err != nil {
 		_ = resp.Body.Close()
 		return nil, err
@@ -92,7 +92,7 @@ func (t *transport) check(resp *http.Response, key Secret) error {
 }
 
 // broken tells why there is no response, or no more of it.
-func broken(ctx context.Context, err error) error {
+func broken(ctx context.Context, err error, key Secret) error {
 	var m *model.Error
 	if errors.As(context.Cause(ctx), &m) {
 		return m
@@ -103,14 +103,15 @@ func broken(ctx context.Context, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return &model.Error{Kind: KindCut, Msg: "the stream was cut", Retry: true}
 	}
-	// The text of a network error has addresses and no headers.
-	return &model.Error{Kind: KindNetwork, Msg: err.Error(), Retry: true}
+	// The text of a network error has addresses, and what came instead of HTTP.
+	return &model.Error{Kind: KindNetwork, Msg: clean(err.Error(), key), Retry: true}
 }
 
 // body is a response's, bounded in size and silence.
 type body struct {
 	io.ReadCloser
 	t      *transport
+	key    Secret
 	ctx    context.Context
 	watch  *time.Timer
 	cancel context.CancelCauseFunc
@@ -127,7 +128,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.watch.Reset(b.t.cfg.Silence)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = broken(b.ctx, err)
+		err = broken(b.ctx, err, b.key)
 	}
 	return n, err
 }

@@ -101,7 +101,11 @@ func (t *responsesTurn) collect(r *model.Response, items []responses.ResponseOut
 		case "function_call":
 			n := len(r.Calls)
 			call := model.ToolCall{ID: item.CallID, Name: item.Name}
-			arguments(&call, item.Arguments.OfString, r.Stop == model.StopMaxTokens && i == len(items)-1)
+			text := item.Arguments.OfString
+			if raw := item.JSON.Arguments.Raw(); strings.HasPrefix(raw, "{") {
+				text = raw // some servers send the object itself
+			}
+			arguments(&call, text, r.Stop == model.StopMaxTokens && i == len(items)-1)
 			r.Calls = append(r.Calls, call)
 			k.Items = append(k.Items, keptItem{Call: &n})
 		case "message":
