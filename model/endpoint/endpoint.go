@@ -46,8 +46,9 @@ type Config struct {
 
 // Endpoint is a checked Config and its HTTP client. It is safe for concurrent use.
 type Endpoint struct {
-	cfg    Config
-	client *http.Client
+	cfg       Config
+	transport *transport
+	client    *http.Client
 }
 
 // New checks c and reads the key once, so that what is wrong with it is found at start. Nothing is sent. Errors are
@@ -78,10 +79,10 @@ func New(c Config) (*Endpoint, error) {
 	if _, err := c.Key.Read(); err != nil {
 		return nil, err
 	}
-	e := &Endpoint{cfg: c}
 	base := http.DefaultTransport.(*http.Transport).Clone()
+	e := &Endpoint{cfg: c, transport: &transport{next: base, cfg: c}}
 	// No redirect is followed, because the transport makes an error of it: it would take the key to where nobody sent it.
-	e.client = &http.Client{Transport: &transport{next: base, cfg: c}}
+	e.client = &http.Client{Transport: e.transport}
 	return e, nil
 }
 

@@ -283,9 +283,11 @@ func wait(d float64) time.Duration {
 const mostMessage = 1000
 
 // clean makes a provider's text fit for a log and for history: one line, bounded, and without the key.
-func clean(text string, key Secret) string {
-	if key.Reveal() != "" {
-		text = strings.ReplaceAll(text, key.Reveal(), hidden)
+func clean(text string, keys ...Secret) string {
+	for _, key := range keys {
+		if key.Reveal() != "" {
+			text = strings.ReplaceAll(text, key.Reveal(), hidden)
+		}
 	}
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
@@ -296,8 +298,5 @@ func clean(text string, key Secret) string {
 	return text
 }
 
-// Clean is for what a driver reads in a stream: one line, bounded, and without the key.
-func (e *Endpoint) Clean(text string) string {
-	key, _ := e.cfg.Key.Read() // a key that cannot be read was not sent
-	return clean(text, key)
-}
+// Clean is for what a driver reads in a stream: one line, bounded, and without any key that was sent.
+func (e *Endpoint) Clean(text string) string { return clean(text, e.transport.remembered()...) }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/assent-dev/assent/model"
@@ -23,6 +25,26 @@ const (
 type transport struct {
 	next http.RoundTripper
 	cfg  Config
+
+	mu sync.Mutex
+	// sent are the last keys that went out, the latest one last: a response may quote one that has been replaced since.
+	sent []Secret
+}
+
+// mostSent bounds the keys that are remembered; requests with older ones have ended long ago.
+const mostSent = 8
+
+func (t *transport) remember(key Secret) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent = append(slices.DeleteFunc(t.sent, func(s Secret) bool { return s == key }), key)
+	t.sent = t.sent[max(0, len(t.sent)-mostSent):]
+}
+
+func (t *transport) remembered() []Secret {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.sent)
 }
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -31,6 +53,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		// It was there at start; whoever changes it may be in the middle of that.
 		return nil, closing(r, &model.Error{Kind: KindAuthentication, Msg: err.Error(), Retry: true})
 	}
+	t.remember(key)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	r = r.Clone(ctx)
 	// What an SDK made of the environment is not what was configured.
