@@ -24,6 +24,9 @@ type Isolation struct {
 	Repo string `json:"repo,omitempty"`
 	// Ref is a git revision; empty means the repository's HEAD.
 	Ref string `json:"ref,omitempty"`
+	// Private gives the tree a git directory of its own, so that nothing an agent does with git reaches the
+	// repository. A worker may force it; nobody can refuse it.
+	Private bool `json:"private,omitempty"`
 }
 
 // Resolved is a revision pinned before anything is created, so that a retry never sees a moved ref.
@@ -35,6 +38,8 @@ type Resolved struct {
 	// Commit and Tree are hex object ids.
 	Commit string `json:"commit"`
 	Tree   string `json:"tree"`
+	// Private is what was asked for, or what the worker forces.
+	Private bool `json:"private,omitempty"`
 }
 
 // Identity names one tree. It is built from namespace, workflow id, span and agent attempt, never from an

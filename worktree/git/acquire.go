@@ -49,6 +49,9 @@ func (d *Driver) reuse(id string, r *record, at worktree.Resolved) (worktree.Lea
 		return worktree.Lease{}, fault.Configf("worktree "+id, "exists with base %s of %q and was asked for with base %s of %q",
 			r.Resolved.Commit, r.Resolved.Repo, at.Commit, at.Repo)
 	}
+	if r.State == stateReady && at.Private && !r.Resolved.Private {
+		return worktree.Lease{}, fault.Configf("worktree "+id, "shares the git directory of %q and was asked for as private", at.Repo)
+	}
 	if err := d.present(id, r); err != nil {
 		return worktree.Lease{}, err
 	}
@@ -71,9 +74,13 @@ func (d *Driver) make(ctx context.Context, id string, who worktree.Identity, at 
 	if err != nil {
 		return fail(fmt.Errorf("acquire %q: %w", id, err))
 	}
+	at.Private = at.Private || d.private(at.Repo)
 	r := &record{
 		State: stateMaking, Nonce: newNonce(), Boot: bootID(), Identity: who, Resolved: at, Host: h.path,
 		Common: h.common, Admin: filepath.Join(h.common, "worktrees", id), Created: time.Now().UTC(),
+	}
+	if at.Private {
+		r.Admin = d.privateDir(id)
 	}
 	if err := refuseStranger(id, d.treeDir(id), r.Admin); err != nil {
 		return fail(err)
@@ -112,10 +119,9 @@ func (h *host) planAt(ctx context.Context, at worktree.Resolved) (*plan, error) 
 // build makes everything that the record speaks of. Its last step is the ready record: whoever finds that,
 // finds a whole tree.
 func (d *Driver) build(ctx context.Context, id string, r *record, h *host, p *plan) error {
-	if err := d.makeAdmin(id, r); err != nil {
-		return fmt.Errorf("make admin folder: %w", err)
+	if err := d.attach(id, r, h); err != nil {
+		return err
 	}
-	d.step("admin-renamed-in")
 	dir := d.treeDir(id)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err
@@ -137,7 +143,7 @@ func (d *Driver) build(ctx context.Context, id string, r *record, h *host, p *pl
 		return err
 	}
 	d.step("files-written")
-	if err := os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: "+r.Admin+"\n"), 0o666); err != nil {
+	if err := d.link(id, r, h); err != nil {
 		return err
 	}
 	d.step("link-written")

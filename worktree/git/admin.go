@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/assent-dev/assent/fault"
 )
@@ -23,6 +24,26 @@ const (
 	markerName = "assent"
 	asideName  = "assent-tmp."
 )
+
+// attach makes what the host gets of a tree: its admin folder, or the pin ref of a private one.
+func (d *Driver) attach(id string, r *record, h *host) error {
+	if r.Resolved.Private {
+		return d.makePin(id, r, h)
+	}
+	if err := d.makeAdmin(id, r); err != nil {
+		return fmt.Errorf("make admin folder: %w", err)
+	}
+	d.step("admin-renamed-in")
+	return nil
+}
+
+// link makes the tree's .git: a file that names the admin folder, or the git directory of a private tree.
+func (d *Driver) link(id string, r *record, h *host) error {
+	if r.Resolved.Private {
+		return d.makePrivate(r, h)
+	}
+	return os.WriteFile(filepath.Join(d.treeDir(id), ".git"), []byte("gitdir: "+r.Admin+"\n"), 0o666)
+}
 
 // makeAdmin makes worktrees/<id> of the host: filled aside, renamed in, locked from the first moment, with a
 // detached HEAD that keeps base and the agent's commits alive. The index follows when the files exist.
@@ -46,7 +67,7 @@ func (d *Driver) makeAdmin(id string, r *record) error {
 		{"gitdir", filepath.Join(d.treeDir(id), ".git") + "\n"},
 		{"HEAD", r.Resolved.Commit + "\n"},
 		// Keeps the base from being pruned when the agent moves HEAD elsewhere and the host drops the branch.
-		{"logs/HEAD", fmt.Sprintf("%040d %s assent <assent@localhost> %d +0000\tacquire\n", 0, r.Resolved.Commit, r.Created.Unix())},
+		{"logs/HEAD", r.firstLog()},
 	}
 	if err := os.Mkdir(filepath.Join(aside, "logs"), 0o777); err != nil {
 		return err
@@ -67,6 +88,11 @@ func (d *Driver) makeAdmin(id string, r *record) error {
 		}
 	}
 	return err
+}
+
+// firstLog is the first line of a tree's HEAD log.
+func (r *record) firstLog() string {
+	return fmt.Sprintf("%040d %s assent <assent@localhost> %d +0000\tacquire\n", 0, r.Resolved.Commit, r.Created.Unix())
 }
 
 // readMarker returns the marker of an admin folder, nil if there is none.
@@ -93,8 +119,12 @@ func (d *Driver) ownsAdmin(id string, r *record) bool {
 }
 
 // removeAdmin removes the admin folder of a record if it is there and ours, what is left of one that was being
-// made, and the folder above if nothing else is in it. No other worktree is looked at.
+// made, and the folder above if nothing else is in it. No other worktree is looked at. Of a private tree, whose git
+// directory goes with its files, it removes the pin ref.
 func (d *Driver) removeAdmin(id string, r *record) error {
+	if r.Resolved.Private {
+		return d.removePin(id, r.Common)
+	}
 	aside := filepath.Join(r.Common, asideName+id)
 	if d.ownsAdmin(id, r) {
 		// Aside first, so that nobody sees a half of it. What lies there is left over from a kill.
@@ -109,10 +139,12 @@ func (d *Driver) removeAdmin(id string, r *record) error {
 	if err := os.RemoveAll(aside); err != nil {
 		return err
 	}
-	// Fails if it is not empty, and that is the point; git removes an empty one too.
-	_ = os.Remove(filepath.Dir(r.Admin))
+	removeEmpty(filepath.Dir(r.Admin))
 	return nil
 }
+
+// removeEmpty removes a folder if it is one and nothing is in it, as git does with those that it shares.
+func removeEmpty(dir string) { _ = syscall.Rmdir(dir) }
 
 // refuseStranger refuses to make what exists already and was not made for this identity.
 func refuseStranger(id string, paths ...string) error {

@@ -33,6 +33,10 @@ type Config struct {
 	KeepOnError bool
 	// MinFree is the number of bytes that must be free on Root's file system for Acquire to start; zero checks nothing.
 	MinFree int64
+	// Private makes every tree private, as worktree.Isolation.Private asks for one; PrivateRepos are the names of
+	// the repositories whose trees are.
+	Private      bool
+	PrivateRepos []string
 }
 
 // Driver makes, reads and removes linked worktrees below one root. It implements worktree.Provider.
@@ -42,6 +46,7 @@ type Driver struct {
 	pinCap  int
 	keep    bool
 	minFree int64
+	private func(repo string) bool
 	hostID  string
 	euid    int
 	// step is called with the name of each step that leaves something on disk; tests die there.
@@ -80,6 +85,9 @@ func New(c Config) (*Driver, error) {
 		d.repos[name] = filepath.Clean(path)
 	}
 	var err error
+	if d.private, err = c.forcesPrivate(); err != nil {
+		return nil, err
+	}
 	if d.root, err = makeRoot(c.Root); err != nil {
 		return nil, err
 	}

@@ -171,6 +171,13 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 		require.FileExists(t, filepath.Join(dir, "file"))
 		require.NoError(t, os.RemoveAll(dir))
 	}
+	// A file where the admin folders of all trees lie is not theirs to remove either.
+	require.NoError(t, os.Remove(filepath.Join(host, ".git", "worktrees")))
+	put(t, host, ".git/worktrees", "theirs\n")
+	_, err = d.Acquire(ctx, who, at)
+	require.Error(t, err)
+	require.FileExists(t, filepath.Join(host, ".git", "worktrees"))
+	require.NoError(t, os.Remove(filepath.Join(host, ".git", "worktrees")))
 	// A worktree of the user's own lives through all of it, though git would prune it.
 	mine := filepath.Join(t.TempDir(), "mine")
 	git(t, host, "worktree", "add", "-q", "--detach", mine)

@@ -41,7 +41,8 @@ func (d *Driver) Resolve(ctx context.Context, iso worktree.Isolation) (worktree.
 	if err != nil {
 		return worktree.Resolved{}, err
 	}
-	return worktree.Resolved{Repo: iso.Repo, Ref: ref, Commit: id.String(), Tree: tree.String()}, nil
+	return worktree.Resolved{Repo: iso.Repo, Ref: ref, Commit: id.String(), Tree: tree.String(),
+		Private: iso.Private || d.private(iso.Repo)}, nil
 }
 
 // resolve returns the commit of a revision.

@@ -71,6 +71,7 @@ func (d *Driver) sweepHost(name string, note func(id string, finished bool, err 
 	if h.path, err = filepath.EvalSymlinks(d.repos[name]); err != nil || h.locate() != nil {
 		return // not there now; its agents are told so at Resolve
 	}
+	d.sweepPins(h.common, note)
 	for _, dir := range []string{filepath.Join(h.common, "worktrees"), h.common} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
