@@ -131,10 +131,24 @@ func (e *GoneError) Error() string { return fmt.Sprintf("worktree %q is gone: %s
 // NotCollectedError reports a dispose of a tree whose work was not collected.
 type NotCollectedError struct {
 	ID string
+	// Changed is true for a tree that was collected and has changed since.
+	Changed bool
 }
 
 func (e *NotCollectedError) Error() string {
+	if e.Changed {
+		return fmt.Sprintf("worktree %q has changed since it was collected", e.ID)
+	}
 	return fmt.Sprintf("worktree %q holds work that was not collected", e.ID)
+}
+
+// BusyError reports a tree whose lock another process holds: it is being made, collected or removed.
+type BusyError struct {
+	ID string
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("worktree %q is in use by another process", e.ID)
 }
 
 // NeedsGitError reports a repository that the built-in driver refuses to guess about.

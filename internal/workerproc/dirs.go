@@ -18,9 +18,10 @@ func BlobsDir(f *config.File) (string, error) {
 	return dataDir("worker.blobs", "blobs")
 }
 
-// treesDir is the folder of worktrees that a configuration means.
-func treesDir(f *config.File) (string, error) {
-	if f.Worker.Worktrees.Root != "" {
+// TreesDir is the folder of worktrees that a configuration means; f may be nil. The worker makes trees there and
+// `starter worktrees` reads there, so both ask this function.
+func TreesDir(f *config.File) (string, error) {
+	if f != nil && f.Worker.Worktrees.Root != "" {
 		return f.Worker.Worktrees.Root, nil
 	}
 	return dataDir("worker.worktrees.root", "trees")

@@ -164,7 +164,7 @@ func openTrees(f *config.File) (*git.Driver, error) {
 	if len(w.Repos) == 0 {
 		return nil, nil
 	}
-	root, err := treesDir(f)
+	root, err := TreesDir(f)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func New(c Config) (*Driver, error) {
 	if d.private, err = c.forcesPrivate(); err != nil {
 		return nil, err
 	}
-	if d.root, err = makeRoot(c.Root); err != nil {
+	if d.root, err = d.makeRoot(c.Root); err != nil {
 		return nil, err
 	}
 	for name, path := range d.repos {
@@ -112,7 +112,7 @@ func (d *Driver) Close() error {
 }
 
 // makeRoot makes the root and its folders and returns its real path.
-func makeRoot(path string) (string, error) {
+func (d *Driver) makeRoot(path string) (string, error) {
 	const key = "worktrees.root"
 	if !filepath.IsAbs(path) {
 		return "", fault.Configf(key, "must be an absolute path, got %q", path)
@@ -124,12 +124,8 @@ func makeRoot(path string) (string, error) {
 	if err != nil {
 		return "", &fault.ConfigError{Key: key, Msg: "cannot be resolved", Cause: err}
 	}
-	fi, err := os.Lstat(real)
-	if err != nil {
-		return "", &fault.ConfigError{Key: key, Msg: "cannot be read", Cause: err}
-	}
-	if !fi.IsDir() || fi.Mode().Perm()&0o077 != 0 {
-		return "", fault.Configf(key, "%q must be a directory of mode 0700, it is %v", path, fi.Mode())
+	if err := d.ownRoot(real); err != nil {
+		return "", err
 	}
 	if strings.ContainsAny(real, "\n\r") {
 		return "", fault.Configf(key, "%q holds a line break, which git cannot record", path)

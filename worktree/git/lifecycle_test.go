@@ -315,6 +315,7 @@ func TestRetainWithinThePinCap(t *testing.T) {
 		leases = append(leases, acquire(t, d, id, ""))
 	}
 	for _, l := range leases[:4] {
+		collect(t, d, l)
 		kept, err := d.Retain(ctx, l, "failed "+l.ID)
 		require.NoError(t, err)
 		require.True(t, kept)
@@ -322,7 +323,6 @@ func TestRetainWithinThePinCap(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, kept)
 	}
-	collect(t, d, leases[3])
 	list, err := d.List(ctx)
 	require.NoError(t, err)
 	var got []string
@@ -330,7 +330,7 @@ func TestRetainWithinThePinCap(t *testing.T) {
 		got = append(got, h.State+" "+h.Why)
 		assert.DirExists(t, h.Path)
 	}
-	require.Equal(t, []string{"retained failed " + leases[2].ID, "retained failed " + leases[3].ID, "active "}, got)
+	require.Equal(t, []string{"retained failed " + leases[2].ID, "retained failed " + leases[3].ID, "ready "}, got)
 	requireGone(t, d.Check(ctx, leases[0]), "evicted")
 	_, err = d.Acquire(ctx, ids[1], leases[1].Resolved)
 	requireGone(t, err, "evicted")

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/assent-dev/assent/worktree"
@@ -49,8 +50,10 @@ type record struct {
 	Ino uint64 `json:"ino,omitempty"`
 	// RacyFrom is the clock of the tree's file system after the last file was written, in nanoseconds: a file
 	// whose change time is earlier cannot have been changed since without getting another change time.
-	RacyFrom  int64     `json:"racyFrom,omitempty"`
-	Created   time.Time `json:"created"`
+	RacyFrom int64     `json:"racyFrom,omitempty"`
+	Created  time.Time `json:"created"`
+	// Since is when the record was written last.
+	Since     time.Time `json:"since"`
 	Collected string    `json:"collected,omitempty"`
 	Retained  *pinned   `json:"retained,omitempty"`
 }
@@ -123,13 +126,27 @@ func (d *Driver) load(id string) (*record, error) {
 	}
 	r := new(record)
 	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("read record %q: %w", id, err)
+		return nil, &recordError{id, err}
+	}
+	if r.Nonce == "" || !slices.Contains([]string{stateMaking, stateReady, stateDisposing, stateGone}, r.State) {
+		return nil, &recordError{id, fmt.Errorf("state %q, nonce %q", r.State, r.Nonce)}
 	}
 	return r, nil
 }
 
+// recordError reports a record that is not what save wrote.
+type recordError struct {
+	id    string
+	cause error
+}
+
+func (e *recordError) Error() string { return fmt.Sprintf("record %q is damaged: %v", e.id, e.cause) }
+
+func (e *recordError) Unwrap() error { return e.cause }
+
 // save replaces the record of id; it is on disk when save returns.
 func (d *Driver) save(id string, r *record) error {
+	r.Since = time.Now().UTC()
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		err = replaceSynced(filepath.Join(d.stateDir(id), "record"), append(b, '\n'))

@@ -29,6 +29,14 @@ func statOf(fi os.FileInfo) fileStat {
 	}
 }
 
+// allotted is what the file system has set aside for a file, in bytes.
+func allotted(fi os.FileInfo) int64 {
+	if s, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return int64(s.Blocks) * 512
+	}
+	return fi.Size()
+}
+
 // tryLock takes an exclusive lock on f without waiting; it goes with the descriptor, so a killed process holds none.
 func tryLock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

@@ -14,6 +14,8 @@ func statOf(fi os.FileInfo) fileStat {
 	return fileStat{size: fi.Size(), mode: fi.Mode(), mtime: fi.ModTime().UnixNano()}
 }
 
+func allotted(fi os.FileInfo) int64 { return fi.Size() }
+
 func tryLock(*os.File) (bool, error) { return false, os.ErrInvalid }
 
 func freeBytes(string) (int64, error) { return 0, os.ErrInvalid }
