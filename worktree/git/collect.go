@@ -160,6 +160,7 @@ func (d *Driver) read(ctx context.Context, id string, r *record, f *frozen) (wor
 		ctx: ctx, base: f.base, tracked: f.tracked, ignore: f.ignore, attrs: f.attrs, settings: f.settings,
 		objects: f.objects, racyFrom: r.RacyFrom,
 	}
+	defer s.relock(root)
 	if err := s.run(root); err != nil {
 		return worktree.Patch{}, err
 	}

@@ -3,10 +3,11 @@ package git
 import (
 	"bytes"
 	"context"
-	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,214 +59,108 @@ func status(p worktree.Patch) string {
 	return b.String()
 }
 
-// messes are what agents do to a tree.
-var messes = []struct {
-	name   string
-	do     func(t *testing.T, dir string)
+// mess is something that an agent does to a tree.
+type mess struct {
+	name string
+	// host prepares the repository; do makes the mess; after puts right what would keep the referee from working.
+	host, do, after func(t *testing.T, dir string)
+	// status is the manifest as lines, if it is compared.
 	status string
-	warns  int
-}{
-	{name: "nothing", do: func(t *testing.T, dir string) {}},
-	{name: "edit in the middle", status: "m src/main.go\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "src/main.go", strings.Replace(numbered("line", 40), "line 20\n", "LINE 20\n", 1))
-	}},
-	{name: "edit at both ends", status: "m src/main.go\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "src/main.go", "first\n"+numbered("line", 40)+"last")
-	}},
-	{name: "same size, same mtime", status: "m README.md\n", do: func(t *testing.T, dir string) {
-		path := filepath.Join(dir, "README.md")
-		fi, err := os.Stat(path)
-		require.NoError(t, err)
-		put(t, dir, "README.md", "# HELLO\n\nworld\n")
-		require.NoError(t, os.Chtimes(path, fi.ModTime(), fi.ModTime()))
-	}},
-	{name: "untracked text and binary", status: "a new/deep/file.txt\na new/img.png\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "new/deep/file.txt", "hello\n")
-		put(t, dir, "new/img.png", "\x89PNG\x00\x01\x02"+strings.Repeat("\x00\xfe\x17", 500))
-	}},
-	{name: "binary edit beside text edit", status: "m README.md\nm bin.dat\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "bin.dat", "\x00\x01other"+strings.Repeat("\xff\x00", 100))
-		put(t, dir, "README.md", "# hello\n\nall\n")
-	}},
-	{name: "binary becomes text and back", status: "m README.md\nm bin.dat\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "bin.dat", "now text\n")
-		put(t, dir, "README.md", "a\x00b")
-	}},
-	{name: "delete text, binary, link, empty", status: "d README.md\nd bin.dat\nd empty\nd link\n", do: func(t *testing.T, dir string) {
-		for _, f := range []string{"README.md", "bin.dat", "link", "empty"} {
-			require.NoError(t, os.Remove(filepath.Join(dir, f)))
-		}
-	}},
-	{name: "delete a whole folder", status: "d src/deep/er/leaf.txt\nd src/main.go\n", do: func(t *testing.T, dir string) {
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, "src")))
-	}},
-	{name: "delete everything", do: func(t *testing.T, dir string) {
-		for _, e := range []string{".gitignore", "README.md", "abs", "bin.dat", "crlf.txt", "empty", "link", "no-eol", "run.sh", "spa ce", "src"} {
-			require.NoError(t, os.RemoveAll(filepath.Join(dir, e)))
-		}
-	}, status: "d .gitignore\nd README.md\nd abs\nd bin.dat\nd crlf.txt\nd empty\nd link\nd no-eol\nd run.sh\nd spa ce/na\"me\tü.txt\nd src/deep/er/leaf.txt\nd src/main.go\n", warns: 1},
-	{name: "commit, amend, commit", status: "a one\na two\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "one", "1\n")
-		git(t, dir, "add", "one")
-		git(t, dir, "commit", "-qm", "one")
-		git(t, dir, "commit", "-q", "--amend", "-m", "uno")
-		put(t, dir, "two", "2\n")
-		git(t, dir, "add", "two")
-		git(t, dir, "commit", "-qm", "two")
-	}},
-	{name: "commit on a branch of its own, then more", status: "m no-eol\na one\n", do: func(t *testing.T, dir string) {
-		git(t, dir, "checkout", "-q", "-b", "agent/work")
-		put(t, dir, "one", "1\n")
-		git(t, dir, "add", "one")
-		git(t, dir, "commit", "-qm", "one")
-		put(t, dir, "no-eol", "no end but more")
-	}},
-	{name: "staged then edited again then unstaged delete", status: "m README.md\nd run.sh\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "README.md", "staged\n")
-		git(t, dir, "add", "README.md")
-		put(t, dir, "README.md", "staged and more\n")
-		require.NoError(t, os.Remove(filepath.Join(dir, "run.sh")))
-	}},
-	{name: "modes", status: "m README.md\nm run.sh\n", do: func(t *testing.T, dir string) {
-		require.NoError(t, os.Chmod(filepath.Join(dir, "README.md"), 0o755))
-		put(t, dir, "run.sh", "#!/bin/sh\necho other\n")
-		require.NoError(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o644))
-	}},
-	{name: "file to link, link to file", status: "t README.md\nt link\n", do: func(t *testing.T, dir string) {
-		require.NoError(t, os.Remove(filepath.Join(dir, "README.md")))
-		require.NoError(t, os.Symlink("no-eol", filepath.Join(dir, "README.md")))
-		require.NoError(t, os.Remove(filepath.Join(dir, "link")))
-		put(t, dir, "link", "not a link\n")
-	}},
-	{name: "file to folder, folder to file", status: "d README.md\na README.md/inside\na src\nd src/deep/er/leaf.txt\nd src/main.go\n", do: func(t *testing.T, dir string) {
-		require.NoError(t, os.Remove(filepath.Join(dir, "README.md")))
-		put(t, dir, "README.md/inside", "x\n")
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, "src")))
-		put(t, dir, "src", "a file\n")
-	}},
-	{name: "folder to link, link to folder", status: "d abs\na abs/file\na src\nd src/deep/er/leaf.txt\nd src/main.go\n", do: func(t *testing.T, dir string) {
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, "src")))
-		require.NoError(t, os.Symlink("spa ce", filepath.Join(dir, "src")))
-		require.NoError(t, os.Remove(filepath.Join(dir, "abs")))
-		put(t, dir, "abs/file", "x\n")
-	}},
-	{name: "retargeted links, absolute and broken", status: "m abs\nm link\na out\n", do: func(t *testing.T, dir string) {
-		for _, l := range []struct{ to, name string }{{"/etc/passwd", "abs"}, {"../../..", "link"}, {"does/not/exist", "out"}} {
-			os.Remove(filepath.Join(dir, l.name))
-			require.NoError(t, os.Symlink(l.to, filepath.Join(dir, l.name)))
-		}
-	}},
-	{name: "line ends", status: "m README.md\nm crlf.txt\na mixed\nm no-eol\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "crlf.txt", "one\r\nTWO\r\nthree\r\nfour")
-		put(t, dir, "README.md", "# hello\r\n\r\nworld\r\n")
-		put(t, dir, "no-eol", "no end\n")
-		put(t, dir, "mixed", "a\r\nb\nc\rd\r\r\n\r")
-	}},
-	{name: "odd names", do: func(t *testing.T, dir string) {
-		for _, n := range []string{"a b", " lead", "trail ", "tab\there", "new\nline", "quo\"te", "back\\slash", "ü", "\xff\xfe", "\x01\x7f", "-dash", "a/b b/c", "x b/x", "dev/null", "--- a", "diff --git a", "'single'", "{curly}", "日本/語"} {
-			put(t, dir, n, "content of "+n+"\n")
-			put(t, dir, n+".bin", "\x00"+n)
-			put(t, dir, n+".empty", "")
-		}
-		require.NoError(t, os.Remove(filepath.Join(dir, "spa ce", "na\"me\tü.txt")))
-	}},
-	{name: "odd contents", do: func(t *testing.T, dir string) {
-		put(t, dir, "patch", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\ndiff --git a/x b/x\n")
-		put(t, dir, "README.md", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n")
-		put(t, dir, "spaces", "   \n\t\n \n\n\n")
-		put(t, dir, "latin", "caf\xe9\n")
-		put(t, dir, "long", strings.Repeat("x", 300_000)+"\n")
-		put(t, dir, "nl", "\n")
-		put(t, dir, "run.sh", "")
-		put(t, dir, "empty", "not any more")
-	}, status: "m README.md\nm empty\na latin\na long\na nl\na patch\nm run.sh\na spaces\n"},
-	{name: "whitespace at the end of file and of lines", status: "m README.md\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "README.md", "# hello  \n\t \nworld\n\n\n\n")
-	}},
-	{name: "rename and edit", status: "a moved/main2.go\nr moved/other.txt < src/deep/er/leaf.txt\nd src/main.go\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "moved/main2.go", "// moved\n"+numbered("line", 40))
-		require.NoError(t, os.Rename(filepath.Join(dir, "src/deep/er/leaf.txt"), filepath.Join(dir, "moved/other.txt")))
-		require.NoError(t, os.Remove(filepath.Join(dir, "src/main.go")))
-	}},
-	{name: "nested repository", warns: 2, status: "a vendor/lib/.gitignore\na vendor/lib/a\na vendor/lib/sub/b\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "vendor/lib/a", "a\n")
-		put(t, dir, "vendor/lib/sub/b", "b\n")
-		put(t, dir, "vendor/lib/.gitignore", "sub\n")
-		git(t, filepath.Join(dir, "vendor/lib"), "init", "-q")
-	}},
-	{name: "fifo, socket, refused names", warns: 4, status: "d empty\n", do: func(t *testing.T, dir string) {
-		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o666))
-		require.NoError(t, syscall.Mknod(filepath.Join(dir, "sock"), syscall.S_IFSOCK|0o666, 0))
-		require.NoError(t, os.Remove(filepath.Join(dir, "empty")))
-		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "empty"), 0o666))
-		put(t, dir, "sub/.GIT/config", "[core]\n")
-	}},
-	{name: "ignored files stay out", status: "a kept.txt\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "x.log", "log\n")
-		put(t, dir, "build/out.o", "o\n")
-		put(t, dir, "src/build/out.o", "o\n")
-		put(t, dir, "kept.txt", "kept\n")
-	}},
-	{name: "new ignore rules do not hide work", warns: 1, status: "m .gitignore\na secret.txt\n", do: func(t *testing.T, dir string) {
-		put(t, dir, ".gitignore", "*\n")
-		put(t, dir, "secret.txt", "work\n")
-	}},
-	{name: "info/exclude written by the agent hides nothing", status: "a hidden\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "hidden", "work\n")
-		common := git(t, dir, "rev-parse", "--path-format=absolute", "--git-common-dir")
-		require.NoError(t, os.MkdirAll(filepath.Join(common, "info"), 0o777))
-		require.NoError(t, os.WriteFile(filepath.Join(common, "info", "exclude"), []byte("hidden\n"), 0o666))
-		git(t, dir, "update-index", "--assume-unchanged", "README.md")
-	}},
-	{name: "assume-unchanged and skip-worktree hide nothing", status: "m README.md\nm no-eol\n", do: func(t *testing.T, dir string) {
-		git(t, dir, "update-index", "--assume-unchanged", "README.md")
-		git(t, dir, "update-index", "--skip-worktree", "no-eol")
-		put(t, dir, "README.md", "hidden\n")
-		put(t, dir, "no-eol", "hidden")
-	}},
-	{name: "git directory destroyed", status: "m README.md\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "README.md", "still here\n")
-		require.NoError(t, os.Remove(filepath.Join(dir, ".git")))
-	}},
-	{name: "git directory replaced by a repository", status: "m README.md\n", do: func(t *testing.T, dir string) {
-		put(t, dir, "README.md", "still here\n")
-		require.NoError(t, os.Remove(filepath.Join(dir, ".git")))
-		git(t, dir, "init", "-q")
-		git(t, dir, "add", "-A")
-		git(t, dir, "commit", "-qm", "mine")
-	}},
-	{name: "many scattered edits", status: "m src/main.go\n", do: func(t *testing.T, dir string) {
-		var b strings.Builder
-		for i := range 3000 {
-			b.WriteString([]string{"line 3\n", "line 7\n", "x\n", "line 20\n", "y y\n"}[(i*i+i/3)%5])
-		}
-		put(t, dir, "src/main.go", b.String())
-	}},
-	{name: "touched only", do: func(t *testing.T, dir string) {
-		put(t, dir, "README.md", "# hello\n\nworld\n")
-		require.NoError(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o700))
-	}},
+	// warns is the number of warnings; says are texts that must be in the warnings or in the list of ignored paths.
+	warns int
+	says  []string
+	// changes are the keys of all host changes that must be reported, if they are compared.
+	changes []string
+	// unlike says why what git would add from the disk is not compared with the result, if it is not.
+	unlike string
 }
 
+func allMesses() []mess {
+	return slices.Concat(contentMesses, diskMesses, gitMesses)
+}
+
+// TestCollectedPatchGivesTheRecordedTree holds every mess to three things: git applies the patch to a clean checkout
+// of the base and gets the recorded tree, what git would add from the disk is that tree but for what the manifest
+// names, and a second collect says the same.
 func TestCollectedPatchGivesTheRecordedTree(t *testing.T) {
-	for _, m := range messes {
+	t.Logf("%s, %d messes", git(t, t.TempDir(), "version"), len(allMesses()))
+	for _, m := range allMesses() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			host := repo(t)
+			if m.host != nil {
+				m.host(t, host)
+			}
 			d := driver(t, host)
 			l := acquire(t, d, who, "")
 			m.do(t, l.Dir)
 			p := collect(t, d, l)
-			byIndex, byFiles := applied(t, host, p)
-			assert.Equal(t, p.Tree, byIndex, "%s", p.Bytes)
-			assert.Equal(t, p.Tree, byFiles, "%s", p.Bytes)
+			again := collect(t, d, l)
+			if m.after != nil {
+				m.after(t, host)
+			}
+			referee(t, host, l, p, m.unlike == "")
 			assert.Len(t, p.Warnings, m.warns, "%q", p.Warnings)
+			for _, text := range m.says {
+				assert.Contains(t, strings.Join(slices.Concat(p.Warnings, p.Ignored), "\n"), text)
+			}
 			if m.status != "" {
 				assert.Equal(t, m.status, status(p))
 			}
-			again := collect(t, d, l)
+			if m.changes != nil {
+				assert.Equal(t, m.changes, keys(p.HostChanges))
+			}
 			assert.True(t, bytes.Equal(p.Bytes, again.Bytes))
 			assert.Equal(t, p.Files, again.Files)
+			require.NoError(t, d.Dispose(ctx, l, false))
 		})
 	}
+}
+
+// keys returns the keys of host changes without those of the agent's own objects.
+func keys(changes []worktree.HostChange) []string {
+	out := []string{}
+	for _, c := range changes {
+		out = append(out, c.Key)
+	}
+	return out
+}
+
+// referee has the real git judge a patch. disk is whether what lies on disk can be compared too.
+func referee(t testing.TB, host string, l worktree.Lease, p worktree.Patch, disk bool) {
+	t.Helper()
+	byIndex, byFiles := applied(t, host, p)
+	require.Equal(t, p.Tree, byIndex, "%.4000s", p.Bytes)
+	if !disk {
+		return
+	}
+	require.Equal(t, p.Tree, byFiles, "%.4000s", p.Bytes)
+	env := []string{"GIT_DIR=" + git(t, host, "rev-parse", "--absolute-git-dir"), "GIT_WORK_TREE=" + l.Dir,
+		"GIT_INDEX_FILE=" + filepath.Join(t.TempDir(), "index")}
+	_, err := gitWith(l.Dir, env, nil, "read-tree", p.Base)
+	require.NoError(t, err)
+	// Names that git refuses make it fail after it has added the rest.
+	_, _ = gitWith(l.Dir, env, nil, "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false", "add", "-A", "-f", "--ignore-errors", ".")
+	tree, err := gitWith(l.Dir, env, nil, "write-tree")
+	require.NoError(t, err)
+	differs, err := gitWith(l.Dir, env, nil, "diff-tree", "-r", "-z", "--name-only", p.Tree, strings.TrimSpace(tree))
+	require.NoError(t, err)
+	for path := range strings.SplitSeq(strings.TrimRight(differs, "\x00"), "\x00") {
+		assert.True(t, path == "" || named(p, path), "%q on disk is not what the patch has, and the manifest does not say so: %q", path, p.Warnings)
+	}
+}
+
+// named reports whether the manifest names a path, or a folder that it lies in, as something that the patch lacks.
+func named(p worktree.Patch, file string) bool {
+	for at := file; at != "."; at = path.Dir(at) {
+		if slices.Contains(p.Ignored, at) || slices.Contains(p.Ignored, at+"/") {
+			return true
+		}
+		for _, w := range p.Warnings {
+			if strings.HasPrefix(w, strconv.Quote(at)+" ") {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -26,8 +26,19 @@ type crash struct {
 
 const crashVariable = "WORKTREE_TEST_CRASH"
 
+// restarts are ways to start the tests anew with other rights, by the variable that asks for it. They do not return
+// unless they fail.
+var restarts = map[string]func() error{}
+
 // TestMain runs the tests, or, in a process that a crash test started, one call that is to die.
 func TestMain(m *testing.M) {
+	for variable, restart := range restarts {
+		if os.Getenv(variable) != "" {
+			os.Unsetenv(variable)
+			fmt.Fprintln(os.Stderr, restart())
+			os.Exit(5)
+		}
+	}
 	if text := os.Getenv(crashVariable); text != "" {
 		if err := die(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -15,6 +15,9 @@ import (
 // maxTextDiff is the size in bytes from which a file is treated as binary and streamed.
 const maxTextDiff = 16 << 20
 
+// maxDiffLines is the number of lines from which a text is treated as binary: a diff costs some 50 bytes a line.
+const maxDiffLines = 1 << 19
+
 // side is one half of a change: a mode, an id and a way to the content.
 type side struct {
 	mode uint32
@@ -164,7 +167,7 @@ func (w *patchWriter) body(c change, old, new side, f *worktree.File) error {
 			return err
 		}
 	}
-	if bytes.IndexByte(a, 0) >= 0 || bytes.IndexByte(b, 0) >= 0 {
+	if !diffable(a) || !diffable(b) {
 		old.copy = func(to io.Writer) error { _, err := to.Write(a); return err }
 		new.copy = func(to io.Writer) error { _, err := to.Write(b); return err }
 		old.size, new.size = int64(len(a)), int64(len(b))
@@ -185,6 +188,11 @@ func (w *patchWriter) body(c change, old, new side, f *worktree.File) error {
 	fmt.Fprintf(&w.out, "--- %s\n+++ %s\n", endName(from), endName(to))
 	w.out.Write(d.hunks(w.out.AvailableBuffer()))
 	return nil
+}
+
+// diffable reports whether a content is text that can be compared line by line.
+func diffable(text []byte) bool {
+	return bytes.IndexByte(text, 0) < 0 && bytes.Count(text, []byte("\n")) < maxDiffLines
 }
 
 // endName ends a name that holds a space with a tab, or a reader would take the rest for a date.

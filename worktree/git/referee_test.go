@@ -27,15 +27,22 @@ func gitEnv() []string {
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com",
 		"GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000",
+		// The referee's files need not outlive the machine.
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.fsync", "GIT_CONFIG_VALUE_0=none",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file",
 	}
 }
 
 // tryGit runs the real git in dir.
 func tryGit(dir string, stdin []byte, args ...string) (string, error) {
+	return gitWith(dir, nil, stdin, args...)
+}
+
+// gitWith runs the real git in dir with more variables.
+func gitWith(dir string, env []string, stdin []byte, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = gitEnv()
+	cmd.Env = append(gitEnv(), env...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -33,7 +33,11 @@ type scan struct {
 	found             []entry
 	warnings, ignored []string
 	muted             int
+	unlocked          []unlocked
 }
+
+// maxPath is the greatest length in bytes of a path that git can write to disk.
+const maxPath = 4095
 
 // errChanging reports a file that was written while it was read.
 var errChanging = errors.New("it changed while it was read")
@@ -66,6 +70,10 @@ func (s *scan) folder(root *os.Root, dir string, ignored bool) error {
 		return err
 	}
 	names, err := readNames(root)
+	if errors.Is(err, fs.ErrPermission) && dir != "" {
+		s.keep(dir)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("read folder %q: %w", dir, err)
 	}
@@ -85,8 +93,16 @@ func (s *scan) folder(root *os.Root, dir string, ignored bool) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if errors.Is(err, fs.ErrPermission) {
+			s.keep(path)
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("read %q: %w", path, err)
+		}
+		if len(path) > maxPath && s.base[path] == nil && !s.tracked[path] {
+			s.warn("%q is a path longer than %d bytes, which git cannot write: it is not in the patch", path, maxPath)
+			continue
 		}
 		if !validName(name, fi.Mode()&fs.ModeSymlink != 0) {
 			s.warn("%q is a name that git refuses: it is not in the patch", path)
@@ -126,7 +142,12 @@ func (s *scan) path(root *os.Root, name, path string, fi fs.FileInfo, ignored bo
 }
 
 func (s *scan) enter(root *os.Root, name, path string, fi fs.FileInfo, ignored bool) error {
+	s.unlock(root, name, path, fi)
 	sub, err := root.OpenRoot(name)
+	if errors.Is(err, fs.ErrPermission) {
+		s.keep(path)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("read folder %q: %w", path, err)
 	}
@@ -178,6 +199,7 @@ func (s *scan) file(root *os.Root, name, path string, fi fs.FileInfo, base *entr
 		return nil
 	}
 	e.conv = s.settings.convert(s.attrs, path)
+	s.unlock(root, name, path, fi)
 	var err error
 	for range 4 {
 		if e.id, err = s.hash(root, name, &e, base); !errors.Is(err, errChanging) {
@@ -186,6 +208,10 @@ func (s *scan) file(root *os.Root, name, path string, fi fs.FileInfo, base *entr
 	}
 	if errors.Is(err, errChanging) {
 		return &worktree.ChangingError{Path: path}
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		s.keep(path)
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read %q: %w", path, err)
