@@ -3,6 +3,9 @@
 //
 //	go run ./internal/bench gate
 //	go run ./internal/bench engine
+//	go run ./internal/bench worktree
+//
+// The last one measures the worktree driver against the git program.
 package main
 
 import (
@@ -19,17 +22,18 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 const usage = `usage: go run ./internal/bench gate
        go run ./internal/bench engine [-print] [-only NAME]
+       go run ./internal/bench worktree [-print] [-host PATH] [-n ROUNDS]
 `
 
 // mostTime bounds a whole run: on a machine that is too busy to measure anything it ends all the same.
 const mostTime = 10 * time.Minute
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
 	defer cancel()
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -37,6 +41,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.Usage = func() { fmt.Fprint(stderr, usage) }
 	show := flags.Bool("print", false, "exit 0 although a ratio misses its target")
 	only := flags.String("only", "", "measure one thing")
+	host := flags.String("host", "", "measure worktrees of this repository")
+	rounds := flags.Int("n", 7, "how often worktrees are measured")
+	if len(args) > 0 && args[0] == driverCommand {
+		if err := serveTrees(ctx, args[1:], stdin, stdout); err != nil {
+			fmt.Fprintln(stderr, "error:", err)
+			return 1
+		}
+		return 0
+	}
 	if len(args) == 0 || flags.Parse(args[1:]) != nil || flags.NArg() > 0 {
 		flags.Usage()
 		return 2
@@ -47,6 +60,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = gate(ctx, stdout, stderr)
 	case "engine":
 		err = engine(ctx, *only, stdout, stderr)
+	case "worktree":
+		err = worktrees(ctx, treeOptions{host: *host, rounds: *rounds}, stdout, stderr)
 	default:
 		flags.Usage()
 		return 2

@@ -103,6 +103,6 @@ var Rooms = []Room{
 
 	{"internal/e2e", 14, "end-to-end tests: a real server, real workers, history as the witness", nil, nil},
 	{"internal/e2e/replaytest", 14, "recorded histories, replayed", []string{temporalSDK, temporalAPI, testify}, nil},
-	{"internal/bench", 14, "what gate and engine cost, measured against the bare SDK in the same run", []string{temporalSDK, temporalAPI}, nil},
+	{"internal/bench", 14, "what gate, engine and worktrees cost, measured against the bare SDK and the git program in the same run", []string{temporalSDK, temporalAPI}, nil},
 	{"internal/layout", 14, "this table and the test of it", nil, nil},
 }
