@@ -222,8 +222,12 @@ func (e *Engine) isolation(in protocol.AgentInput, p config.Profile) (worktree.I
 		if p.Isolation.Kind == worktree.Readonly && in.Isolation.Kind != worktree.Readonly {
 			return iso, fault.Configf("isolation.kind", "profile %q is readonly", p.Name)
 		}
-		repo := iso.Repo
+		if p.Isolation.Private && in.Isolation.Kind != worktree.Tree {
+			return iso, fault.Configf("isolation.kind", "profile %q is private: only kind %s can be asked for", p.Name, worktree.Tree)
+		}
+		repo, private := iso.Repo, iso.Private
 		iso = *in.Isolation
+		iso.Private = iso.Private || private
 		if iso.Repo == "" {
 			iso.Repo = repo
 		}
@@ -236,6 +240,9 @@ func (e *Engine) isolation(in protocol.AgentInput, p config.Profile) (worktree.I
 	}
 	if iso.Kind != worktree.Tree && (iso.Repo != "" || iso.Ref != "") && in.Isolation != nil && in.Isolation.Repo != "" {
 		return iso, fault.Configf("isolation.repo", "goes with kind worktree only")
+	}
+	if iso.Private && iso.Kind != worktree.Tree {
+		return iso, fault.Configf("isolation.private", "goes with kind worktree only")
 	}
 	return iso, nil
 }

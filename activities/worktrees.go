@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/worktree"
 )
@@ -17,6 +18,9 @@ func (e *Engine) ResolveRef(ctx context.Context, req protocol.RefRequest) (proto
 		return protocol.RefResponse{}, wire(errNoWorktrees)
 	}
 	at, err := e.cfg.Worktrees.Resolve(ctx, req.Isolation)
+	if err == nil && req.Isolation.Private && !at.Private {
+		err = errNotPrivate
+	}
 	return protocol.RefResponse{Resolved: at, HostQueue: e.cfg.HostQueue}, wire(err)
 }
 
@@ -30,8 +34,14 @@ func (e *Engine) AcquireWorktree(ctx context.Context, req protocol.AcquireReques
 	// The run as the server names it: workflow code cannot tell it from the run before a reset.
 	id.WorkflowID += "/" + activity.GetInfo(ctx).WorkflowExecution.RunID
 	lease, err := e.cfg.Worktrees.Acquire(ctx, id, req.Resolved)
+	if err == nil && req.Resolved.Private && !lease.Resolved.Private {
+		err = errNotPrivate
+	}
 	return lease, wire(err)
 }
+
+// errNotPrivate is for a provider that does not know of privacy.
+var errNotPrivate = fault.Configf("isolation.private", "this worker's worktrees cannot be private")
 
 // mostArtifact bounds the description of a patch in history, in bytes.
 const mostArtifact = 256 << 10

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/worktree"
 )
@@ -100,6 +102,9 @@ func TestErrorsOfTrees(t *testing.T) {
 			}
 		})
 	}
+	// A provider that does not know of privacy makes no tree for who needs it.
+	open := treeBench(t, &trees{})
+	requireType(t, open.call("ref", open.engine.ResolveRef, protocol.RefRequest{Isolation: worktree.Isolation{Private: true}}, new(any)), protocol.ErrorConfig, false)
 	b := treeBench(t, &trees{err: errors.New("disk full")})
 	var out any
 	requireType(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &out), "", true)
@@ -122,4 +127,41 @@ func TestArtifactsAreBounded(t *testing.T) {
 	require.Contains(t, art.Warnings, "10000 ignored paths are not listed")
 	require.Contains(t, strings.Join(art.Warnings, "\n"), "more files are not listed")
 	require.True(t, art.HostChanges[0].Dangerous, "what can run a program is told first")
+}
+
+// A profile's privacy holds whatever an input asks for; an input may ask for more.
+func TestPrivacyIsAddedAndNeverTaken(t *testing.T) {
+	tree := func(private bool) worktree.Isolation {
+		return worktree.Isolation{Kind: worktree.Tree, Repo: "r", Private: private}
+	}
+	for name, tc := range map[string]struct {
+		profile worktree.Isolation
+		input   *worktree.Isolation
+		private bool
+		refused string
+	}{
+		"neither":             {profile: tree(false)},
+		"profile alone":       {profile: tree(true), private: true},
+		"input alone":         {input: &worktree.Isolation{Kind: worktree.Tree, Repo: "r", Private: true}, private: true},
+		"input asks for less": {profile: tree(true), input: &worktree.Isolation{Kind: worktree.Tree, Repo: "other"}, private: true},
+		"input asks for more": {profile: tree(false), input: &worktree.Isolation{Kind: worktree.Tree, Private: true}, private: true},
+		"input without tree":  {profile: tree(true), input: &worktree.Isolation{Kind: worktree.None}, refused: `profile "p" is private`},
+		"input read only":     {profile: tree(true), input: &worktree.Isolation{Kind: worktree.Readonly}, refused: `profile "p" is private`},
+		"private and no tree": {input: &worktree.Isolation{Private: true}, refused: "goes with kind worktree only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, activities.Config{Models: map[string]model.Model{"m": text("hi")}, Worktrees: &trees{}, HostQueue: "q@h",
+				Profiles: map[string]config.Profile{"p": {Name: "p", Isolation: tc.profile}}})
+			var resp protocol.ResolveResponse
+			in := protocol.AgentInput{Prompt: "go", AgentType: "p", Models: []string{"m:x"}, Isolation: tc.input}
+			err := b.call(protocol.ActivityResolveToolset, b.engine.ResolveToolset, protocol.ResolveRequest{Input: in}, &resp)
+			if tc.refused != "" {
+				requireType(t, err, protocol.ErrorConfig, false)
+				require.ErrorContains(t, err, tc.refused)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.private, resp.Isolation.Private)
+		})
+	}
 }

@@ -110,6 +110,9 @@ type Worktrees struct {
 	PinCap int
 	// MinFree is in bytes.
 	MinFree int64
+	// Private makes all trees private, PrivateRepos those of the named repositories, whatever an agent asks for.
+	Private      bool
+	PrivateRepos []string
 }
 
 // DefaultPinCap is the pin cap of a file that sets none.

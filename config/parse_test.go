@@ -83,7 +83,7 @@ func TestEveryKey(t *testing.T) {
 		GrantKeyFile: filepath.Join(dir, "keys/grant"),
 		Deployment:   config.Deployment{Name: "agents", BuildID: "v1.2.3", Behavior: config.AutoUpgrade},
 		Worktrees: config.Worktrees{Repos: map[string]string{"main": filepath.Join(filepath.Dir(dir), "repo"), "other": "/srv/other.git"},
-			Root: "/var/lib/assent/trees", KeepOnError: true, PinCap: 2, MinFree: 2 << 30},
+			Root: "/var/lib/assent/trees", KeepOnError: true, PinCap: 2, MinFree: 2 << 30, PrivateRepos: []string{"other"}},
 		Fetch: config.Fetch{Allow: []string{"10.0.0.0/8", "::1", "internal.example.com"}},
 		Shell: config.Shell{Engine: config.ShellSh, Env: map[string]string{"GOFLAGS": "-mod=mod"}},
 	}, f.Worker)
@@ -117,6 +117,10 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, f.Worker.Worktrees.PinCap, "zero retains nothing")
 	assert.EqualValues(t, 512, f.Worker.Worktrees.MinFree)
+	f, err = config.Parse("x.yaml", []byte("worker: {worktrees: {private: true}}\nprofiles: {p: {isolation: {kind: worktree, repo: a, private: true}}}"))
+	require.NoError(t, err)
+	assert.True(t, f.Worker.Worktrees.Private)
+	assert.Equal(t, worktree.Isolation{Kind: worktree.Tree, Repo: "a", Private: true}, f.Profiles["p"].Isolation)
 	f, err = config.Parse("x.yaml", []byte("engine: {approval: {approvers: {min: 2}}}"))
 	require.NoError(t, err)
 	assert.Equal(t, &permission.Approvers{Min: 2}, f.Engine.Approval.Approvers, "any two people")

@@ -141,7 +141,7 @@ func (v value) hash() string {
 	return s
 }
 
-// isolation reads a kind alone, or kind, repo and ref.
+// isolation reads a kind alone, or kind, repo, ref and private.
 func (v value) isolation() worktree.Isolation {
 	var iso worktree.Isolation
 	kind := func(v value) {
@@ -155,13 +155,14 @@ func (v value) isolation() worktree.Isolation {
 		field{"kind", kind},
 		field{"repo", func(v value) { iso.Repo = v.name() }},
 		field{"ref", func(v value) { iso.Ref = v.name() }},
+		field{"private", func(v value) { iso.Private = v.boolean() }},
 	)
 	switch {
 	case v.r.err != nil:
 	case iso.Kind == "":
 		v.fail("kind is missing")
-	case iso.Kind != worktree.Tree && (iso.Repo != "" || iso.Ref != ""):
-		v.fail("repo and ref need kind %s", worktree.Tree)
+	case iso.Kind != worktree.Tree && (iso.Repo != "" || iso.Ref != "" || iso.Private):
+		v.fail("repo, ref and private need kind %s", worktree.Tree)
 	case strings.HasPrefix(iso.Ref, "-"):
 		v.fail("%q is no git revision", iso.Ref)
 	}

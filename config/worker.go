@@ -1,9 +1,14 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/toolbox"
@@ -108,7 +113,28 @@ func (v value) worktrees(w *Worktrees) {
 		field{"keepOnError", func(v value) { w.KeepOnError = v.boolean() }},
 		field{"pinCap", func(v value) { w.PinCap = v.integer(0) }},
 		field{"minFree", func(v value) { w.MinFree = v.bytes() }},
+		field{"private", func(v value) { v.private(w) }},
 	)
+	for i, name := range w.PrivateRepos {
+		if _, ok := w.Repos[name]; !ok {
+			e := v.r.errorAt(v.r.nearest(fmt.Sprintf("%s.private[%d]", v.key, i)), "", fmt.Sprintf("unknown repository %q", name))
+			e.Allowed = slices.Sorted(maps.Keys(w.Repos))
+			v.r.fail(e)
+		}
+	}
+}
+
+// private reads true or false for all repositories, or a list of their names.
+func (v value) private(w *Worktrees) {
+	if _, ok := v.node.(*ast.SequenceNode); ok {
+		w.PrivateRepos = v.names()
+		return
+	}
+	if _, ok := v.node.(*ast.BoolNode); !ok {
+		v.want("true, false or a list of repositories")
+		return
+	}
+	w.Private = v.boolean()
 }
 
 // admitted reads hosts, addresses and CIDR prefixes.

@@ -171,6 +171,9 @@ func (in AgentInput) Validate() error {
 			return &fault.ConfigError{Key: "isolation.kind", Msg: fmt.Sprintf("unknown kind %q", in.Isolation.Kind),
 				Allowed: []string{string(worktree.None), string(worktree.Readonly), string(worktree.Tree)}}
 		}
+		if in.Isolation.Private && in.Isolation.Kind != worktree.Tree {
+			return fault.Configf("isolation.private", "goes with kind %s only", worktree.Tree)
+		}
 	}
 	if in.Limits != nil {
 		return in.Limits.Validate("limits")

@@ -41,9 +41,15 @@ func TestAgentInputValidate(t *testing.T) {
 		"isolation none":     {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{} }, ""},
 		"isolation readonly": {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: worktree.Readonly} }, ""},
 		"isolation tree":     {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: worktree.Tree} }, ""},
-		"unknown isolation":  {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: "vm"} }, `isolation.kind: unknown kind "vm"; one of none, readonly, worktree`},
-		"limits":             {func(in *protocol.AgentInput) { in.Limits = &protocol.Limits{MaxTurns: -1} }, "limits.maxTurns: -1 is out of range; 1 to 1000, or 0 for the default"},
-		"no tools at all":    {func(in *protocol.AgentInput) { in.Tools = &[]string{} }, ""},
+		"isolation private": {func(in *protocol.AgentInput) {
+			in.Isolation = &worktree.Isolation{Kind: worktree.Tree, Private: true}
+		}, ""},
+		"private and no tree": {func(in *protocol.AgentInput) {
+			in.Isolation = &worktree.Isolation{Kind: worktree.Readonly, Private: true}
+		}, "isolation.private: goes with kind worktree only"},
+		"unknown isolation": {func(in *protocol.AgentInput) { in.Isolation = &worktree.Isolation{Kind: "vm"} }, `isolation.kind: unknown kind "vm"; one of none, readonly, worktree`},
+		"limits":            {func(in *protocol.AgentInput) { in.Limits = &protocol.Limits{MaxTurns: -1} }, "limits.maxTurns: -1 is out of range; 1 to 1000, or 0 for the default"},
+		"no tools at all":   {func(in *protocol.AgentInput) { in.Tools = &[]string{} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := protocol.AgentInput{Prompt: "go", AgentType: "fixer"}

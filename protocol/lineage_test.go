@@ -7,6 +7,7 @@ import (
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/worktree"
 )
 
 func TestLineageIsSigned(t *testing.T) {
@@ -44,4 +45,16 @@ func TestBounds(t *testing.T) {
 	for _, bad := range []protocol.Bounds{{Depth: -1}, {Depth: protocol.MostDepth + 1}, {Concurrent: -1}, {Concurrent: protocol.MostConcurrent + 1}, {Total: -1}, {Total: protocol.MostTotal + 1}} {
 		require.True(t, fault.IsConfig(bad.Validate("bounds")), "%+v", bad)
 	}
+}
+
+// Whoever asks for a private tree asks for another agent than one in a shared repository.
+func TestAPrivateTreeIsAnotherAgent(t *testing.T) {
+	hash := func(iso worktree.Isolation) string {
+		h, err := protocol.AgentInput{Prompt: "go", AgentType: "p", Isolation: &iso}.ContentHash(nil)
+		require.NoError(t, err)
+		return h
+	}
+	shared, private := worktree.Isolation{Kind: worktree.Tree}, worktree.Isolation{Kind: worktree.Tree, Private: true}
+	require.NotEqual(t, hash(shared), hash(private))
+	require.Equal(t, hash(private), hash(private))
 }

@@ -27,7 +27,7 @@ import (
 type runFlags struct {
 	profile, task, taskFile, repo, ref, id, label, requestedBy string
 	models                                                     []string
-	noWait                                                     bool
+	noWait, private                                            bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -51,6 +51,7 @@ code is the agent's: 0 ok, 1 error or cancelled, 2 the profile or the input cann
 	flags.StringVar(&f.taskFile, "task-file", "", "file that says what to do; - is standard input")
 	flags.StringVar(&f.repo, "repo", "", "name of a repository of the worker; the agent gets a worktree of it")
 	flags.StringVar(&f.ref, "ref", "", "git revision of the worktree (default the repository's HEAD)")
+	flags.BoolVar(&f.private, "private", false, "give the worktree a git directory of its own, so that the agent's git does not reach the repository")
 	flags.StringVar(&f.id, "id", "", "ID of the agent (default made of the profile)")
 	flags.StringVar(&f.label, "label", "", "label that tools and people see")
 	flags.StringVar(&f.requestedBy, "requested-by", "", "who asks for the run (default $USER; self-asserted); where a question names its approvers, that is none of them")
@@ -104,6 +105,8 @@ func (a *app) agentInput(f runFlags) (protocol.AgentInput, error) {
 		return in, exit.Usagef(hint, "--task or --task-file is missing")
 	case f.ref != "" && f.repo == "":
 		return in, exit.Usagef(hint, "--ref needs --repo")
+	case f.private && f.repo == "":
+		return in, exit.Usagef(hint, "--private needs --repo")
 	case strings.ContainsFunc(f.id, func(r rune) bool { return r < ' ' || r > '~' }):
 		// gRPC carries the ID in a header, too.
 		return in, exit.Usagef(hint, "--id %+q: only printable ASCII characters can be in an ID", f.id)
@@ -120,7 +123,7 @@ func (a *app) agentInput(f runFlags) (protocol.AgentInput, error) {
 		in.RequestedBy = whoami()
 	}
 	if f.repo != "" {
-		in.Isolation = &worktree.Isolation{Kind: worktree.Tree, Repo: f.repo, Ref: f.ref}
+		in.Isolation = &worktree.Isolation{Kind: worktree.Tree, Repo: f.repo, Ref: f.ref, Private: f.private}
 	}
 	return in, in.Validate()
 }

@@ -168,7 +168,8 @@ func openTrees(f *config.File) (*git.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return git.New(git.Config{Repos: w.Repos, Root: root, PinCap: &w.PinCap, KeepOnError: w.KeepOnError, MinFree: w.MinFree})
+	return git.New(git.Config{Repos: w.Repos, Root: root, PinCap: &w.PinCap, KeepOnError: w.KeepOnError, MinFree: w.MinFree,
+		Private: w.Private, PrivateRepos: w.PrivateRepos})
 }
 
 // start builds the worker and lets it poll.
