@@ -5,9 +5,9 @@
 // tree as in one that git made. go-git reads objects and refs; checkout, index, status and patches are written
 // here, because a tree must equal what git makes byte for byte.
 //
-// The invariants: nothing in the host repository changes but its worktrees/<id> folder; collect reads nothing
-// that an agent can write except the files of the tree; a folder is removed only if a record beside the trees
-// says that this driver made it; what the driver cannot do exactly it refuses with *worktree.NeedsGitError.
+// The invariants: nothing in the host repository changes but its worktrees/<id> folder, or the pin ref of a private
+// tree, whose git directory is its own; collect reads nothing that an agent can write except the files of the tree;
+// a folder is removed only if a record beside the trees says that this driver made it; what the driver cannot do exactly it refuses with *worktree.NeedsGitError.
 // The configuration of the machine and of the user is not read: a tree depends on the repository alone.
 //
 // Everything lives below one root, mode 0700, outside every repository:
