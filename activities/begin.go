@@ -42,14 +42,22 @@ func begin(ctx context.Context, repeatable bool) (context.Context, *tool.Result)
 // mark returns once the server has the mark. A heartbeat of the SDK's would do it too, and would not say whether it
 // could.
 func mark(ctx context.Context) error {
+	if err := report(ctx, protocol.Begun); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// report is a heartbeat that is sent at once, and says what the server answered.
+func report(ctx context.Context, details ...any) error {
 	info := activity.GetInfo(ctx)
 	if info.Namespace == testNamespace {
-		activity.RecordHeartbeat(ctx, protocol.Begun)
-		return ctx.Err()
+		activity.RecordHeartbeat(ctx, details...)
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(info.HeartbeatTimeout, minMark))
 	defer cancel()
-	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, info.TaskToken, protocol.Begun)
+	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, info.TaskToken, details...)
 }
 
 // testNamespace is that of the SDK's test environments, whose client has no server.

@@ -49,7 +49,9 @@ type Config struct {
 	Prices model.Prices
 	// CompactAt is the share of a context window at which a conversation is compacted; zero is model.DefaultShare.
 	CompactAt float64
-	Profiles  map[string]config.Profile
+	// StreamEvery is how often what a model says is told while it speaks; zero is DefaultStreamEvery, negative never.
+	StreamEvery time.Duration
+	Profiles    map[string]config.Profile
 	// Permissions is the engine's layer, under every profile's.
 	Permissions permission.Layer
 	// Approvers knows the principals who answer questions.

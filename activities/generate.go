@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/canonjson"
@@ -34,6 +36,8 @@ type generation struct {
 	// added are the messages that this turn adds before the model speaks.
 	added []model.Message
 	purse *purse
+	// speech is what the model says while it says it.
+	speech speech
 	// found is about the number of tokens that were found to be too many.
 	found int64
 }
@@ -44,14 +48,25 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 		return protocol.GenerateResponse{}, err
 	}
 	g.purse = openPurse(ctx, req.LeftUSD)
-	defer heartbeatsWith(ctx, g.purse.details)()
+	g.speech.now.Turn, g.speech.now.Attempt = req.Turn, int(activity.GetInfo(ctx).Attempt)
+	defer heartbeatsWith(ctx, g.details)()
+	ctx, quiet := g.tell(ctx)
+	defer quiet()
+	resp, err := g.run(ctx)
+	if err != nil && context.Cause(ctx) == errUnwanted {
+		err = errUnwanted
+	}
+	return resp, err
+}
+
+func (g *generation) run(ctx context.Context) (protocol.GenerateResponse, error) {
 	if err := g.read(ctx); err != nil {
 		return protocol.GenerateResponse{}, err
 	}
-	if req.Close {
+	if g.req.Close {
 		var resp protocol.GenerateResponse
 		var err error
-		resp.Transcript, err = transcript.Append(ctx, e.cfg.Blobs, transcript.Node{Prev: req.Transcript, Messages: g.added})
+		resp.Transcript, err = transcript.Append(ctx, g.cfg.Blobs, transcript.Node{Prev: g.req.Transcript, Messages: g.added})
 		return resp, err
 	}
 	request, err := g.request(ctx)
@@ -67,7 +82,7 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 		}
 	}
 	turn, err := g.ask(ctx, request)
-	if tooLong(err) && !req.Compacted && g.compactable() {
+	if tooLong(err) && !g.req.Compacted && g.compactable() {
 		// The window is smaller than we know.
 		g.found = likely(request)
 		return g.compact(ctx)
@@ -177,14 +192,15 @@ func (g *generation) ask(ctx context.Context, r model.Request) (answer, error) {
 			return answer{}, err
 		}
 		g.purse.risk(ctx, price, one)
-		resp, err := m.Generate(ctx, one)
+		g.speech.begin(full, r.Summary != nil)
+		resp, err := model.Stream(ctx, m, one, g.speech.hear)
 		if err == nil {
 			a := answer{Response: sane(resp), model: full, most: most}
 			a.usd, a.unpriced = g.purse.pay(price, one, a.Response)
 			return a, nil
 		}
 		if ctx.Err() != nil {
-			return answer{}, ctx.Err()
+			return answer{}, context.Cause(ctx)
 		}
 		g.purse.refused(ctx)
 		g.log.Warn("assent: model failed", "model", full, "error", err)

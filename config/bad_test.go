@@ -94,6 +94,8 @@ var badModels = map[string]string{
 	"models: {prices: {'a:x': {asOf: now}}}":                `:1:33: models.prices.a:x.asOf: bad day "now", want one such as ` + model.PricesAsOf,
 	"models: {prices: {'a:x': {contextWindow: 5}}}":         `:1:42: models.prices.a:x.contextWindow: 5 is out of range; at least 1000 tokens`,
 	"models: {compactAt: 2}":                                `:1:21: models.compactAt: 2 is out of range; 0.1 to 0.95`,
+	"models: {stream: 10ms}":                               `:1:18: models.stream: "10ms" is not off or a duration from 100ms to 1m`,
+	"models: {stream: true}":                               `:1:18: models.stream: want off or a duration from 100ms to 1m, got a boolean`,
 	"models: {compactAt: half}":                             `:1:21: models.compactAt: want a number, got a string`,
 	"profiles: {p: {output: text}}":                         `:1:24: profiles.p.output: want a JSON Schema, got a string`,
 	"profiles: {p: {output: {type: array}}}":                `:1:24: profiles.p.output: must be an object schema: "type": "object" at the top`,

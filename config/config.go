@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
@@ -67,6 +68,8 @@ type Models struct {
 	Prices model.Prices
 	// CompactAt is the share of a context window at which a conversation is compacted; zero is the engine's default.
 	CompactAt float64
+	// StreamEvery is how often what a model says is told while it speaks; zero is the engine's default, negative is never.
+	StreamEvery time.Duration
 }
 
 // Worker configures the stock worker. What was not written is the zero value, except PinCap and Shell.Engine.

@@ -157,6 +157,34 @@ func (v value) duration() time.Duration {
 	return d
 }
 
+// The bounds of how often something is told.
+const (
+	leastEvery = 100 * time.Millisecond
+	mostEvery  = time.Minute
+)
+
+// every reads how often something is told: a duration, or off, which is negative.
+func (v value) every() time.Duration {
+	const want = "off or a duration from 100ms to 1m"
+	if b, ok := v.node.(*ast.BoolNode); ok && !b.Value {
+		return -1
+	}
+	s, ok := stringOf(v.node)
+	if !ok {
+		v.want(want)
+		return 0
+	}
+	if s == "off" {
+		return -1
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < leastEvery || d > mostEvery {
+		v.fail("%q is not %s", s, want)
+		return 0
+	}
+	return d
+}
+
 // bytes reads a number of bytes, plain or with a binary unit.
 func (v value) bytes() int64 {
 	if _, ok := v.node.(*ast.IntegerNode); ok {

@@ -30,6 +30,7 @@ func (f *File) models(v value) {
 		}},
 		field{"prices", func(v value) { f.Models.Prices = v.prices() }},
 		field{"compactAt", func(v value) { f.Models.CompactAt = v.share() }},
+		field{"stream", func(v value) { f.Models.StreamEvery = v.every() }},
 		field{vendorAnthropic, func(v value) { f.provider(v, vendorAnthropic, APIMessages, "ANTHROPIC_API_KEY") }},
 		field{vendorOpenAI, func(v value) { f.provider(v, vendorOpenAI, APIResponses, "OPENAI_API_KEY") }},
 		field{"others", f.others},

@@ -14,7 +14,7 @@ import (
 
 // activity notes an activity that was scheduled; for a tool that is its start.
 func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
-	s := &scheduled{kind: a.GetActivityType().GetName(), once: a.GetRetryPolicy().GetMaximumAttempts() == 1}
+	s := &scheduled{kind: a.GetActivityType().GetName(), activityID: a.GetActivityId(), once: a.GetRetryPolicy().GetMaximumAttempts() == 1}
 	switch s.kind {
 	case protocol.ActivityGenerate:
 		var req protocol.GenerateRequest

@@ -21,6 +21,7 @@ const (
 	AgentStart      Kind = "agent.start"      // Start
 	AgentReady      Kind = "agent.ready"      // Ready: tools, models and limits are frozen
 	Turn            Kind = "turn"             // Turn
+	Said            Kind = "said"             // Said: what a model says in a turn that goes on; not from history
 	Decision        Kind = "decision"         // Decision
 	ApprovalPending Kind = "approval.pending" // Question
 	Answer          Kind = "answer"           // Answer: somebody answered, to whatever effect
@@ -49,7 +50,8 @@ const (
 type Event struct {
 	Kind Kind      `json:"event"`
 	Time time.Time `json:"time"`
-	// WorkflowID, RunID and EventID say which event of which history this comes from.
+	// WorkflowID, RunID and EventID say which event of which history this comes from; of Said it is the one that asked for the
+	// turn.
 	WorkflowID string `json:"workflowId"`
 	RunID      string `json:"runId"`
 	EventID    int64  `json:"eventId"`
@@ -57,6 +59,7 @@ type Event struct {
 	Start     *Started          `json:"start,omitempty"`
 	Ready     *Ready            `json:"ready,omitempty"`
 	Turn      *TurnOf           `json:"turn,omitempty"`
+	Said      *Saying           `json:"said,omitempty"`
 	Decision  *Decided          `json:"decision,omitempty"`
 	Question  *Question         `json:"question,omitempty"`
 	Answer    *Answered         `json:"answer,omitempty"`
@@ -130,6 +133,30 @@ type TurnOf struct {
 	OverBudget string `json:"overBudget,omitempty"`
 	// Error is set instead of all others but Number when the model could not be had.
 	Error string `json:"error,omitempty"`
+}
+
+// Saying is more of what a model says. The Turn that follows has all of it, so that nobody needs these.
+type Saying struct {
+	// Number is the turn's. Attempt and Request count from 1; a later one begins anew, and what was said in an earlier one counts
+	// for nothing.
+	Number  int    `json:"number"`
+	Attempt int    `json:"attempt"`
+	Request int    `json:"request"`
+	Model   string `json:"model"`
+	// Summary says that it summarises older turns.
+	Summary bool `json:"summary,omitempty"`
+	// Text and Thinking go on where the ones before ended.
+	Text     *Piece `json:"text,omitempty"`
+	Thinking *Piece `json:"thinking,omitempty"`
+	// Calls are all that it writes so far.
+	Calls []protocol.SpeechCall `json:"calls,omitempty"`
+}
+
+// Piece is a part of a text. At is its place in bytes: if that is behind the end of the piece before, what lies between was
+// not seen.
+type Piece struct {
+	At   int64  `json:"at"`
+	Text string `json:"text"`
 }
 
 // Decided is the recorded decision on one call.

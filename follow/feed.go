@@ -70,14 +70,12 @@ func (f *Feed) send(ctx context.Context, e Event, o Options) bool {
 // no fault of the run.
 func (f *Feed) child(ctx context.Context, c Child, o Options) {
 	defer f.all.Done()
-	for e, err := range Follow(ctx, f.client, c.WorkflowID, c.RunID, o) {
-		if err != nil {
-			f.ended(&ChildError{WorkflowID: c.WorkflowID, Err: err})
-			return
-		}
-		if !f.send(ctx, e, o) {
-			return
-		}
+	reading, err := find(ctx, f.client, c.WorkflowID, c.RunID, o)
+	if err == nil {
+		err = reading.all(ctx, func(e Event) bool { return f.send(ctx, e, o) })
+	}
+	if err != nil && !errors.Is(err, errStopped) {
+		f.ended(&ChildError{WorkflowID: c.WorkflowID, Err: err})
 	}
 }
 

@@ -29,6 +29,9 @@ type Options struct {
 	// Children follows the agents that the run starts, and theirs, as well; a Feed alone can. Their events come between those
 	// of the run, told apart by WorkflowID.
 	Children bool
+	// Live tells what a model says while it says it, as Said events; a Feed that waits alone can. They come from the server's
+	// pending activities, twice a second at most, and not from history: a feed that begins late gets the end of what was said.
+	Live bool
 	// FromFirst begins with the first run of those that continued each other as new, and not with the one that was asked for.
 	// A run that the server has no more is left out.
 	FromFirst bool
@@ -42,6 +45,7 @@ const (
 // Follow yields the events of a run; an empty run id means the latest. It goes on with the run that a run was
 // continued as or reset to. After an error it yields nothing more. The end of ctx is such an error.
 func Follow(ctx context.Context, c client.Client, workflowID, runID string, o Options) iter.Seq2[Event, error] {
+	o.Live = false
 	return func(yield func(Event, error) bool) {
 		f, err := find(ctx, c, workflowID, runID, o)
 		if err == nil {
@@ -66,6 +70,8 @@ type follower struct {
 	// run is the run being read and last its last event; a read that was cut short begins again behind it.
 	run  string
 	last int64
+	// live tells what is being said; nil if nobody wants that.
+	live *live
 	// quiet is set while a reset history is read up to the point of the reset: its events were told before.
 	quiet bool
 }
@@ -86,7 +92,11 @@ func find(ctx context.Context, c client.Client, workflowID, runID string, o Opti
 			return nil, err
 		}
 	}
-	return &follower{client: c, options: o, workflowID: workflowID, run: run, reader: NewReader(workflowID, run, o.Converter)}, nil
+	f := &follower{client: c, options: o, workflowID: workflowID, run: run, reader: NewReader(workflowID, run, o.Converter)}
+	if o.Live && o.Wait {
+		f.live = &live{}
+	}
+	return f, nil
 }
 
 // oldest walks back to the run that was the first to continue as new. A run that the server began by itself, by a schedule or
@@ -179,7 +189,13 @@ func passing(err error) bool {
 func (f *follower) read(ctx context.Context) (*historypb.HistoryEvent, error) {
 	it := f.client.GetWorkflowHistory(ctx, f.workflowID, f.run, f.options.Wait, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var closing *historypb.HistoryEvent
-	for it.HasNext() {
+	for {
+		hush := f.listen(ctx)
+		more := it.HasNext()
+		hush()
+		if !more {
+			break
+		}
 		e, err := it.Next()
 		if err != nil {
 			return nil, err

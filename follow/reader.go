@@ -72,11 +72,12 @@ type Reader struct {
 
 // scheduled is an activity that has not ended.
 type scheduled struct {
-	kind    string
-	call    *Call
-	turn    int
-	tree    string
-	started time.Time
+	kind       string
+	activityID string
+	call       *Call
+	turn       int
+	tree       string
+	started    time.Time
 	// key is of the question whose answer the activity admits, or that it puts to an approver.
 	key string
 	// once says that the activity is tried once at most.

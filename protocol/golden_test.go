@@ -41,6 +41,7 @@ var payloads = map[string]any{
 	"dispose_response":  protocol.DisposeResponse{},
 	"generate_request":  protocol.GenerateRequest{},
 	"generate_response": protocol.GenerateResponse{},
+	"speech":            protocol.Speech{},
 	"decide_request":    protocol.DecideRequest{},
 	"decide_response":   protocol.DecideResponse{},
 	"admit_request":     protocol.AdmitRequest{},

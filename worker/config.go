@@ -29,7 +29,10 @@ type Config struct {
 	Prices model.Prices
 	// CompactAt is the share of a model's context window at which older turns are summarised; zero is model.DefaultShare.
 	CompactAt float64
-	Profiles  map[string]config.Profile
+	// StreamEvery is how often what a model says is put down with the server while it speaks, for people who watch: one
+	// heartbeat each time. Zero is a second, negative never.
+	StreamEvery time.Duration
+	Profiles    map[string]config.Profile
 	// Permissions is the engine's layer, under every profile's.
 	Permissions permission.Layer
 	// Approvers knows the groups and the public keys that approval policies and signed answers name.
@@ -123,7 +126,7 @@ func New(cfg Config) (*Plugin, error) {
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
 			Approvers: cfg.Approvers, Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
-			Pipeline: pipe, Models: cfg.Models, Prices: cfg.Prices, CompactAt: cfg.CompactAt, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
+			Pipeline: pipe, Models: cfg.Models, Prices: cfg.Prices, CompactAt: cfg.CompactAt, StreamEvery: cfg.StreamEvery, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
 			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir, ContinueAfter: cfg.ContinueAfter,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
 		},

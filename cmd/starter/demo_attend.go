@@ -117,14 +117,18 @@ func (a *attendant) past(ctx context.Context) error {
 
 // events follows the agent from its beginning. The error is sent when the events have ended.
 func (a *attendant) events(ctx context.Context, wait bool) (<-chan follow.Event, <-chan error) {
-	events, failed := make(chan follow.Event), make(chan error, 1)
+	failed := make(chan error, 1)
+	feed, err := follow.Start(ctx, a.server, a.run.ID, "", follow.Options{Wait: wait, Live: true})
+	if err != nil {
+		none := make(chan follow.Event)
+		close(none)
+		failed <- err
+		return none, failed
+	}
+	events := make(chan follow.Event)
 	go func() {
 		defer close(events)
-		for e, err := range follow.Follow(ctx, a.server, a.run.ID, "", follow.Options{Wait: wait}) {
-			if err != nil {
-				failed <- err
-				return
-			}
+		for e := range feed.Events {
 			select {
 			case events <- e:
 			case <-ctx.Done():
@@ -132,7 +136,8 @@ func (a *attendant) events(ctx context.Context, wait bool) (<-chan follow.Event,
 				return
 			}
 		}
-		failed <- nil
+		_, err := feed.Wait()
+		failed <- err
 	}()
 	return events, failed
 }

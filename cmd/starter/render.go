@@ -27,6 +27,8 @@ type printer struct {
 	// children print the agents that this one has started, by workflow id; nil leaves them out. last is whose event was shown.
 	children map[string]*printer
 	last     string
+	// speaking is the turn that is being shown while the model speaks.
+	speaking *speaking
 }
 
 func (a *app) printer(s *connect.Server, id string) *printer {
@@ -62,6 +64,8 @@ func (p *printer) print(e follow.Event) error {
 			return nil
 		}
 		p.started(e)
+	case follow.Said:
+		p.saying(*e.Said)
 	case follow.Turn:
 		p.turn(*e.Turn)
 	case follow.Decision:
@@ -112,6 +116,13 @@ func (p *printer) started(e follow.Event) {
 }
 
 func (p *printer) turn(t follow.TurnOf) {
+	lines, spoken := p.unsaid(t)
+	if spoken && t.Error == "" && t.OverBudget == "" {
+		for _, line := range lines {
+			p.printf("  %s\n", line)
+		}
+		lines = nil
+	}
 	p.printf("%s", p.style.bold(fmt.Sprintf("turn %d", t.Number)))
 	if c := t.Compacted; c != nil {
 		p.printf("  %s %d turns so far, by %s · %s\n", p.style.yellow("compacted"), c.Turns, oneLine(t.Model, mostLine),
@@ -128,7 +139,7 @@ func (p *printer) turn(t follow.TurnOf) {
 	}
 	p.printf("  %s\n", p.style.dim(fmt.Sprintf("%s · %d tokens in, %d out · %s", t.Model, t.Usage.InputTokens, t.Usage.OutputTokens, costText(t.CostUSD, 1, unpriced(t), 0))))
 	if t.Text != "" {
-		for _, line := range said(t.Text) {
+		for _, line := range lines {
 			p.printf("  %s\n", line)
 		}
 	}

@@ -21,7 +21,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Short: "Show what an agent does until it ends",
 		Long: `Show what an agent did and does until it ends: turns, calls with verdicts, questions, results.
 
-Everything comes from the workflow's history, so it needs no worker and shows each event once. Ctrl-C ends the
+Everything comes from the workflow's history, so it needs no worker and shows each event once; while a model speaks, its
+words come from the worker. Ctrl-C ends the
 watching, not the agent (exit code 130). With --no-wait it shows what there is and exits with 3 if the agent waits for
 an answer. With --children it shows the agents that this one starts as well, and ends when all have. Otherwise the exit
 code is the agent's: 0 ok, 1 error or cancelled, 4 limit or escalated.`,
@@ -55,7 +56,7 @@ code is the agent's: 0 ok, 1 error or cancelled, 4 limit or escalated.`,
 
 // watch prints the events of an agent until it ends, and returns its exit code as an error.
 func (a *app) watch(ctx context.Context, p *printer, wait bool) error {
-	err := a.follow(ctx, p.server, p.view.id, follow.Options{Wait: wait, FromFirst: true, Children: p.children != nil}, p.print)
+	err := a.follow(ctx, p.server, p.view.id, follow.Options{Wait: wait, FromFirst: true, Live: true, Children: p.children != nil}, p.print)
 	switch {
 	case ctx.Err() != nil && p.view.end == nil:
 		a.note("\nthe agent goes on; come back with: %s", again(p.server, "watch", p.view.id))

@@ -138,7 +138,7 @@ func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, err
 		return cfg, nil, err
 	}
 	cfg = engine.Config{
-		Models: models, Prices: f.Models.Prices, CompactAt: f.Models.CompactAt, Profiles: f.Profiles, Permissions: f.Engine,
+		Models: models, Prices: f.Models.Prices, CompactAt: f.Models.CompactAt, StreamEvery: f.Models.StreamEvery, Profiles: f.Profiles, Permissions: f.Engine,
 		Approvers: approval.Directory{Groups: f.Groups, Keys: f.Keys},
 		Tools:     defs, Toolsets: sets, Blobs: blobs, Dir: f.Worker.Dir, KeepOnError: f.Worker.Worktrees.KeepOnError, Log: log,
 	}
