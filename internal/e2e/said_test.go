@@ -195,4 +195,3 @@ func TestAStreamOnTheWireIsFollowed(t *testing.T) {
 	require.True(t, half, "the broken stream was told while it was open")
 	require.Equal(t, "The whole answer.", h.turns[0].Text)
 }
-
