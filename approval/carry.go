@@ -29,9 +29,7 @@ const (
 // Carry returns what the next run has to know. Of very many keys the oldest are left out: by then nobody answers them.
 func (l *Ledger) Carry() Carried {
 	var c Carried
-	for _, stem := range l.order[max(0, len(l.order)-carriedKeys):] {
-		c.Issued = append(c.Issued, Issued{Stem: stem, ContentKey: l.stems[stem], Count: l.issued[stem]})
-	}
+	c.Issued = append(c.Issued, l.issued[max(0, len(l.issued)-carriedKeys):]...)
 	for _, e := range l.closed[max(0, len(l.closed)-carriedClosed):] {
 		c.Closed = append(c.Closed, CarriedClose{Key: e.Key, How: e.How})
 	}
@@ -41,15 +39,13 @@ func (l *Ledger) Carry() Carried {
 // Restore takes over from the run before. It is called before the first question; what it cannot use it leaves out.
 func (l *Ledger) Restore(c Carried) {
 	for _, i := range c.Issued {
-		if i.Stem == "" || i.Count < 1 || l.issued[i.Stem] > 0 {
-			continue
+		if i.Stem != "" && i.Count >= 1 && l.stem(i.Stem) == nil {
+			l.issued = append(l.issued, i)
 		}
-		l.order = append(l.order, i.Stem)
-		l.stems[i.Stem], l.issued[i.Stem] = i.ContentKey, i.Count
 	}
 	for _, e := range c.Closed {
 		if e.Key != "" && e.How != "" {
-			l.done[e.Key] = e.How
+			l.end(e.Key, e.How)
 		}
 	}
 }

@@ -44,20 +44,27 @@ func (l *Ledger) issue(toolName, contentKey string) string {
 	n := min(keyHex, len(contentKey)) // it is recorded, and a workflow must not panic on what a worker recorded
 	stem := toolName + "-" + contentKey[:n]
 	for {
-		owner, taken := l.stems[stem]
-		if !taken || owner == contentKey || n >= len(contentKey) {
-			break
+		given := l.stem(stem)
+		if given == nil {
+			l.issued = append(l.issued, Issued{Stem: stem, ContentKey: contentKey, Count: 1})
+			return stem
+		}
+		if given.ContentKey == contentKey || n >= len(contentKey) {
+			given.ContentKey = contentKey
+			given.Count++
+			return fmt.Sprintf("%s.%d", stem, given.Count)
 		}
 		n = min(n+keyHexStep, len(contentKey))
 		stem = toolName + "-" + contentKey[:n]
 	}
-	if l.issued[stem] == 0 {
-		l.order = append(l.order, stem)
+}
+
+// stem returns the record of a stem; nil if it was never given.
+func (l *Ledger) stem(stem string) *Issued {
+	for i := range l.issued {
+		if l.issued[i].Stem == stem {
+			return &l.issued[i]
+		}
 	}
-	l.stems[stem] = contentKey
-	l.issued[stem]++
-	if k := l.issued[stem]; k > 1 {
-		return fmt.Sprintf("%s.%d", stem, k)
-	}
-	return stem
+	return nil
 }

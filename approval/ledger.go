@@ -21,11 +21,10 @@ type Ledger struct {
 	granted []Granted
 	closed  []Closed
 	ignored []Ignored
-	stems   map[string]string
-	issued  map[string]int
-	// order lists the stems in the order in which they were first issued.
-	order []string
-	done  map[string]How
+	// issued are the stems that were given, in the order of the first time. A run has few: a list is smaller than a map.
+	issued []Issued
+	// done is made when it is first needed: an agent that waits for its first answer has none.
+	done map[string]How
 }
 
 // entry is an open question; answered is set between an accepted answer and its admission.
@@ -35,9 +34,7 @@ type entry struct {
 }
 
 // NewLedger returns an empty ledger.
-func NewLedger() *Ledger {
-	return &Ledger{stems: map[string]string{}, issued: map[string]int{}, done: map[string]How{}}
-}
+func NewLedger() *Ledger { return &Ledger{} }
 
 // Open adds a question and returns it with its key.
 func (l *Ledger) Open(a Approval) Approval {
@@ -148,7 +145,7 @@ func (l *Ledger) Close(c Closed) {
 		}
 		c.Tool, c.CallID = e.Tool, e.CallID
 		l.open = append(l.open[:i:i], l.open[i+1:]...)
-		l.done[c.Key] = c.How
+		l.end(c.Key, c.How)
 		l.closed = append(l.closed, c)
 		if len(l.closed) > keptClosed {
 			l.closed = l.closed[len(l.closed)-keptClosed:]
@@ -158,6 +155,13 @@ func (l *Ledger) Close(c Closed) {
 		}
 		return
 	}
+}
+
+func (l *Ledger) end(key string, how How) {
+	if l.done == nil {
+		l.done = map[string]How{}
+	}
+	l.done[key] = how
 }
 
 // Dispatch notes that the call of an allowed question is on its way to a worker.

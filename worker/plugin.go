@@ -137,7 +137,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	}
 	p.built = &parts{engine: engine, hostQueue: cfg.HostQueue,
 		first: lookout{half{first, p}},
-		last:  []interceptor.WorkerInterceptor{half{last, p}, half{activities.NewInterceptor(engine), p}}}
+		last:  []interceptor.WorkerInterceptor{half{last, p}, bodies{half{activities.NewInterceptor(engine), p}}}}
 	return p.built, nil
 }
 

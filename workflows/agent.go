@@ -25,17 +25,28 @@ const maxRestarts = 3
 // with a non-retryable config error; everything else is a status in the result. Only a run that continues another one of
 // the same agent is given a state; in any other it is ignored.
 func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentState) (*protocol.AgentResult, error) {
-	g := gateFrom(ctx)
+	return live(ctx, &in, state)
+}
+
+// live is Agent. What is on the stack below a turn stays there while a run is parked, so the functions from here down to
+// perform hold little, and leave the rest to others that return.
+func live(ctx workflow.Context, in *protocol.AgentInput, state *protocol.AgentState) (*protocol.AgentResult, error) {
+	a := &agent{gate: gateFrom(ctx), in: in, seen: map[string]bool{}}
+	if res, err := a.prepare(ctx, state); res != nil || err != nil {
+		return res, err
+	}
+	defer a.gate.board.free(ctx, a.gate.ledger)
+	return a.run(ctx)
+}
+
+// prepare makes an agent ready to run. It returns a result or an error if the agent has ended before.
+func (a *agent) prepare(ctx workflow.Context, state *protocol.AgentState) (*protocol.AgentResult, error) {
+	g, in := a.gate, a.in
 	if g == nil {
 		return nil, configError(fault.Configf(protocol.WorkflowAgent, "this worker runs agents without Assent's plugin"))
 	}
-	a := &agent{gate: g, in: in, facts: map[string]protocol.ToolFacts{}, seen: map[string]bool{}}
 	if g.continued && state != nil {
-		if err := a.takeOver(ctx, state); err != nil {
-			return nil, err
-		}
-		defer g.board.free(ctx, g.ledger)
-		return a.run(ctx)
+		return nil, a.takeOver(ctx, state)
 	}
 	if g.deaf {
 		// A run that continues a workflow of another type is told of as one that continues, and has no state.
@@ -56,14 +67,13 @@ func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentSt
 	g.board.attributes.learn(ctx, &a.frozen.Attributes)
 	g.board.start(ctx, g.ledger, in.AgentType)
 	g.board.busy()
-	defer g.board.free(ctx, g.ledger)
-	return a.run(ctx)
+	return nil, nil
 }
 
 // agent is the state of one run of Agent.
 type agent struct {
 	gate *gate
-	in   protocol.AgentInput
+	in   *protocol.AgentInput
 	// id is the run by which tools know the agent, started when that began: the first of all its runs.
 	id      string
 	started time.Time
@@ -73,7 +83,6 @@ type agent struct {
 	// tooLarge is set when there was too much to leave to a next run.
 	tooLarge bool
 	frozen   protocol.ResolveResponse
-	facts    map[string]protocol.ToolFacts
 	// tighten is in.Permissions as tools' workers get it.
 	tighten json.RawMessage
 	// above are frozen.Parents in the same way.
@@ -147,7 +156,7 @@ func control(ctx workflow.Context, summary string) workflow.Context {
 
 func (a *agent) resolve(ctx workflow.Context) error {
 	err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "freeze tools · "+label(a.in.AgentType)), protocol.ActivityResolveToolset,
-		a.gate.resolving(ctx, a.in)), &a.frozen)
+		a.gate.resolving(ctx, *a.in)), &a.frozen)
 	if err != nil {
 		return err
 	}
@@ -156,9 +165,6 @@ func (a *agent) resolve(ctx workflow.Context) error {
 
 // index makes ready what is looked up for each call.
 func (a *agent) index() (err error) {
-	for _, f := range a.frozen.Tools {
-		a.facts[f.Name] = f
-	}
 	a.gate.line = append(slices.Clone(a.frozen.Parents), protocol.Parent{Profile: a.in.AgentType, Tighten: a.in.Permissions})
 	if a.in.Permissions != nil {
 		if a.tighten, err = json.Marshal(a.in.Permissions); err != nil {
@@ -176,41 +182,58 @@ func (a *agent) index() (err error) {
 // run restarts the agent when its environment is lost: usage is kept, the conversation is not, because an agent
 // is never resumed into another tree.
 func (a *agent) run(ctx workflow.Context) (*protocol.AgentResult, error) {
-	runCtx, stop := workflow.WithCancel(ctx)
+	runCtx, stop := a.wallClock(ctx)
 	defer a.gate.unless(stop)
-	if d := a.frozen.Limits.WallClock; d > 0 {
-		why := &cause{}
-		runCtx = workflow.WithValue(runCtx, causeKey{}, why)
-		timerCtx, stopTimer := workflow.WithCancel(ctx)
-		defer a.gate.unless(stopTimer)
-		left := max(d-workflow.Now(ctx).Sub(a.started), 0)
-		workflow.GoNamed(timerCtx, "wall clock", func(ctx workflow.Context) {
-			if rang(workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "wall clock"}).Get(ctx, nil)) {
-				why.text = errWallClock.Error()
-				stop()
-			}
-		})
-	}
 	for {
 		status, err := a.attempt(ctx, runCtx)
-		var lost *lostError
-		var next *continueError
-		switch {
-		case errors.As(err, &next):
-			return nil, next.as(ctx)
-		case errors.As(err, &lost) && ctx.Err() != nil:
-			return a.result(ctx, protocol.Cancelled, errCancelled), nil
-		case errors.As(err, &lost) && a.restarts < maxRestarts:
-			a.restarts++
-			a.restart()
-			workflow.GetLogger(ctx).Warn("assent: environment lost, the agent starts again", "restart", a.restarts, "reason", lost.why)
-			continue
-		case isConfig(err) && a.turns == 0:
-			// Later on there is work to report: then it is a status.
-			return nil, configError(err)
+		if res, err := a.after(ctx, status, err); res != nil || err != nil {
+			return res, err
 		}
-		return a.result(ctx, status, err), nil
 	}
+}
+
+// wallClock returns the context of the run, which the wall clock cancels if the agent has one, and what stops both.
+func (a *agent) wallClock(ctx workflow.Context) (_ workflow.Context, stop func()) {
+	d := a.frozen.Limits.WallClock
+	if d <= 0 {
+		return ctx, func() {}
+	}
+	runCtx, stopRun := workflow.WithCancel(ctx)
+	why := &cause{}
+	runCtx = workflow.WithValue(runCtx, causeKey{}, why)
+	timerCtx, stopTimer := workflow.WithCancel(ctx)
+	left := max(d-workflow.Now(ctx).Sub(a.started), 0)
+	workflow.GoNamed(timerCtx, "wall clock", func(ctx workflow.Context) {
+		if rang(workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "wall clock"}).Get(ctx, nil)) {
+			why.text = errWallClock.Error()
+			stopRun()
+		}
+	})
+	return runCtx, func() {
+		stopTimer()
+		stopRun()
+	}
+}
+
+// after is the end of an attempt: a result or an error, or neither if the agent starts again.
+func (a *agent) after(ctx workflow.Context, status protocol.Status, err error) (*protocol.AgentResult, error) {
+	var lost *lostError
+	var next *continueError
+	switch {
+	case errors.As(err, &next):
+		return nil, next.as(ctx)
+	case errors.As(err, &lost) && ctx.Err() != nil:
+		return a.result(ctx, protocol.Cancelled, errCancelled), nil
+	case errors.As(err, &lost) && a.restarts < maxRestarts:
+		a.restarts++
+		a.restart()
+		workflow.GetLogger(ctx).Warn("assent: environment lost, the agent starts again", "restart", a.restarts, "reason", lost.why)
+		return nil, nil
+	case isConfig(err) && a.turns == 0:
+		// Later on there is work to report: then it is a status.
+		return nil, configError(err)
+	}
+	return a.result(ctx, status, err), nil
 }
 
 func isConfig(err error) bool {
@@ -406,9 +429,13 @@ type environment struct {
 	raw   json.RawMessage
 }
 
-// subject says on whose behalf calls are judged.
-func (a *agent) subject() protocol.Subject {
+// subject says on whose behalf calls are judged, under the lines that people have added.
+func (a *agent) subject(vetted []protocol.VettedLine) protocol.Subject {
 	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Parents: a.frozen.Parents, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
-		Vetted: a.gate.vetted, RequestedBy: a.in.RequestedBy,
-		Agent: tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}}
+		Vetted: vetted, RequestedBy: a.in.RequestedBy, Agent: *a.identity()}
+}
+
+// identity is how tools know the agent.
+func (a *agent) identity() *tool.Agent {
+	return &tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}
 }

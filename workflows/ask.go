@@ -12,8 +12,8 @@ import (
 	"github.com/assent-dev/assent/tool"
 )
 
-// question opens the approval of an asked call. Calls of one turn are opened in the model's order.
-func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) approval.Approval {
+// question opens the approval of an asked call and returns its key. Calls of one turn are opened in the model's order.
+func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d protocol.DecideResponse) string {
 	now := workflow.Now(ctx)
 	input, ref := finalInput(req, d)
 	input = shown(input, ref)
@@ -36,14 +36,14 @@ func (g *gate) question(ctx workflow.Context, req protocol.DecideRequest, d prot
 	}
 	q.RequestedBy = req.Subject.RequestedBy
 	q = g.ledger.Open(q)
-	g.mail[q.Key] = newMailbox(ctx, q)
-	return q
+	g.mail = append(g.mail, newMailbox(ctx, q))
+	return q.Key
 }
 
 // ask waits for the answer to an open question, without an activity, a driver or, unless there is a deadline, a
-// timer. It returns the permit, or the result that refuses. After a reset q becomes the question that is open then.
-func (g *gate) ask(ctx workflow.Context, q *approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
-	v := g.vigil(ctx, q, &req, d)
+// timer. It returns the permit, or the result that refuses.
+func (g *gate) ask(ctx workflow.Context, key string, req protocol.DecideRequest, d protocol.DecideResponse) (*permit, tool.Result) {
+	v := g.vigil(ctx, key, func() protocol.DecideRequest { return req }, &d)
 	for {
 		p, refused := v.attend(ctx)
 		switch {
@@ -77,7 +77,8 @@ func (v *vigil) attend(ctx workflow.Context) (*permit, *tool.Result) {
 // look acts on an answer, or on how the question ended without one. It returns neither a permit nor a refusal if the
 // question is still open, perhaps under another key.
 func (v *vigil) look(ctx workflow.Context, ans answer, how approval.How) (*permit, *tool.Result) {
-	g, closed := v.gate, func(c approval.Closed) *tool.Result { r := v.gate.closed(ctx, v.q, c); return &r }
+	g, q := v.gate, v.question()
+	closed := func(c approval.Closed) *tool.Result { r := g.closed(ctx, q, c); return &r }
 	if how != "" {
 		why := ""
 		if how == approval.Cancelled {
@@ -85,9 +86,10 @@ func (v *vigil) look(ctx workflow.Context, ans answer, how approval.How) (*permi
 		}
 		return nil, closed(approval.Closed{How: how, Via: viaFor(how), Reason: why})
 	}
-	resp := g.admit(ctx, v.q, *v.req, v.d, ans)
+	req, d := v.req(), *v.d
+	resp := g.admit(ctx, q, req, d, ans)
 	if ctx.Err() != nil {
-		g.note(ctx, approval.Ignored{Key: v.q.Key, By: ans.by(), Via: ans.via, Why: withCancellation})
+		g.note(ctx, approval.Ignored{Key: q.Key, By: ans.by(), Via: ans.via, Why: withCancellation})
 		v.dismiss(ctx, withCancellation)
 		how, why := stopped(ctx)
 		return nil, closed(approval.Closed{How: how, Via: viaWorkflow, Reason: why})
@@ -102,8 +104,8 @@ func (v *vigil) look(ctx workflow.Context, ans answer, how approval.How) (*permi
 		v.uncount(ctx, ans, resp.Reason)
 	case approval.Allowed:
 		c.Edited = len(resp.Input) > 0 || resp.InputRef != nil
-		c.Join(append(slices.Clone(v.q.Votes), vote))
-		return g.granted(ctx, v.q, *v.req, v.d, resp, c), nil
+		c.Join(append(slices.Clone(q.Votes), vote))
+		return g.granted(ctx, q, req, d, resp, c), nil
 	case approval.Void:
 		// The answer was given to another run of this history. The question is put again under a new key.
 		closed(c)
@@ -197,10 +199,9 @@ func (g *gate) closed(ctx workflow.Context, q approval.Approval, c approval.Clos
 	c.Key, c.At = q.Key, workflow.Now(ctx)
 	g.ledger.Close(c)
 	g.told(ctx, q, c)
-	if box := g.mail[q.Key]; box != nil {
+	if box := g.box(q.Key); box != nil {
 		// The first close wins; whoever came after it is told so.
-		delete(g.mail, q.Key)
-		box.stop()
+		g.unbox(box)
 		for _, a := range box.answers {
 			if s := g.standing[q.Key]; s != nil && s.cause.revoked == nil && a.resolution.Decision == approval.Revoke {
 				// It came while the allow was being admitted, and holds from then on.

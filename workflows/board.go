@@ -35,9 +35,12 @@ type board struct {
 	agent  string
 	// leaving says that the run has ended for another one, which takes over what is shown.
 	leaving bool
-	// blocks are the rendered questions by key: details are rewritten on every change, a question never changes.
-	blocks map[string]string
+	// blocks are the questions in the details that are shown: those are rewritten on every change, a question never changes.
+	blocks []rendered
 }
+
+// rendered is a question as it stands in the details: text is a part of them, so it takes no memory of its own.
+type rendered struct{ key, text string }
 
 func (b *board) busy() { b.active++ }
 
@@ -190,7 +193,19 @@ func (b *board) remember(ctx workflow.Context, l *approval.Ledger, status protoc
 }
 
 // changed says that a question is to be rendered anew.
-func (b *board) changed(key string) { delete(b.blocks, key) }
+func (b *board) changed(key string) {
+	b.blocks = slices.DeleteFunc(b.blocks, func(o rendered) bool { return o.key == key })
+}
+
+// block returns the text of a question that the details have.
+func (b *board) block(key string) (string, bool) {
+	for _, o := range b.blocks {
+		if o.key == key {
+			return o.text, true
+		}
+	}
+	return "", false
+}
 
 // details rewrites the Markdown that the Temporal UI shows on the workflow's page.
 func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
@@ -205,27 +220,30 @@ func (b *board) details(ctx workflow.Context, l *approval.Ledger) {
 		signal = protocol.GuardSignalApproval
 	}
 	const most = 20
-	blocks := map[string]string{}
+	shown := make([]rendered, 0, min(most, len(list.Pending)))
 	for i, q := range list.Pending {
 		if i == most || s.Len() > mostPending {
 			s.WriteString(unshown(len(list.Pending)-i, info.WorkflowExecution.ID, info.Namespace, signal))
 			break
 		}
-		block, ok := b.blocks[q.Key]
+		text, ok := b.block(q.Key)
 		if !ok {
-			// It is kept for as long as the question waits, so without the room that it was written in.
-			block = strings.Clone(pending(q, info.WorkflowExecution.ID, info.Namespace, signal))
+			text = pending(q, info.WorkflowExecution.ID, info.Namespace, signal)
 		}
-		blocks[q.Key] = block
-		s.WriteString(block)
+		s.WriteString(text)
+		shown = append(shown, rendered{q.Key, text})
 	}
-	b.blocks = blocks
 	if len(list.Pending) == 0 {
 		s.WriteString("Nothing waits for an answer.\n\n")
 	}
 	placeOf(info.WorkflowExecution.ID, info.Namespace, signal).granted(&s, list.Granted)
 	closedList(&s, list)
-	workflow.SetCurrentDetails(ctx, beside(workflow.GetCurrentDetails(ctx), s.String()))
+	details, ours := beside(workflow.GetCurrentDetails(ctx), s.String())
+	for i, o := range shown {
+		shown[i].text, ours = ours[:len(o.text)], ours[len(o.text):]
+	}
+	b.blocks = shown
+	workflow.SetCurrentDetails(ctx, details)
 }
 
 // What is between these is ours; the rest of a workflow's details is its own.
@@ -234,16 +252,16 @@ const (
 	detailsEnd   = "<!-- /assent -->\n"
 )
 
-// beside puts ours into details in place of what we wrote before, or at their end.
-func beside(details, ours string) string {
-	ours = detailsBegin + ours + detailsEnd
+// beside puts ours into details in place of what we wrote before, or at their end. It returns them, and ours as it stands in them.
+func beside(details, ours string) (_, within string) {
 	head, rest, found := strings.Cut(details, detailsBegin)
-	if !found {
-		if details != "" && !strings.HasSuffix(details, "\n") {
-			details += "\n\n"
-		}
-		return details + ours
+	tail := ""
+	if found {
+		_, tail, _ = strings.Cut(rest, detailsEnd)
+	} else if head != "" && !strings.HasSuffix(head, "\n") {
+		head += "\n\n"
 	}
-	_, tail, _ := strings.Cut(rest, detailsEnd)
-	return head + ours + tail
+	at := len(head) + len(detailsBegin)
+	details = head + detailsBegin + ours + detailsEnd + tail
+	return details, details[at : at+len(ours)]
 }

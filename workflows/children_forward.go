@@ -20,7 +20,7 @@ const (
 
 // elsewhere reports whether an answer may be for a child: its key is none that this run ever had, and there are children.
 func (g *gate) elsewhere(key string) bool {
-	return key != "" && g.kin != nil && len(g.kin.started) > 0 && g.ledger.Ended(key) == "" && g.mail[key] == nil && g.standing[key] == nil
+	return key != "" && g.kin != nil && len(g.kin.started) > 0 && g.ledger.Ended(key) == "" && g.box(key) == nil && g.standing[key] == nil
 }
 
 // forward takes an answer to the child whose question it answers. The run knows of none: a child that waits would else have

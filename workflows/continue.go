@@ -81,7 +81,7 @@ func (a *agent) parked(ctx workflow.Context, steps []*step) bool {
 		if s.state == stepDone {
 			continue
 		}
-		if box := a.gate.mail[s.key()]; s.state != stepWaiting || box == nil || !box.quiet() {
+		if box := a.gate.box(s.key()); s.state != stepWaiting || box == nil || !box.quiet() {
 			return false
 		}
 	}
@@ -90,10 +90,10 @@ func (a *agent) parked(ctx workflow.Context, steps []*step) bool {
 
 // key is that of the question which the call waits for now: after a reset it is another one than it was asked with.
 func (s *step) key() string {
-	if s.question == nil {
-		return ""
+	if s.vigil != nil {
+		return s.vigil.key
 	}
-	return s.question.Key
+	return s.question
 }
 
 // quiet reports whether nothing is under way of which the next run would not know.
@@ -103,7 +103,7 @@ func (g *gate) quiet() bool {
 
 // next ends this run for the next one, unless there is too much to hand over.
 func (a *agent) next(ctx workflow.Context, results []model.ToolResult, steps []*step) error {
-	e := &continueError{in: a.in, state: a.state(results, steps)}
+	e := &continueError{in: *a.in, state: a.state(results, steps)}
 	if a.frozen.PromptRef != nil && workflow.GetInfo(ctx).RetryPolicy == nil {
 		// One that the server tries again begins with this input, and needs the prompt.
 		e.in.Prompt = ""
@@ -178,7 +178,7 @@ func (g *gate) stateOf(s *step) protocol.StepState {
 		}
 		return out
 	}
-	out.Question, out.Decision, out.Reminded = s.key(), &s.decision, g.mail[s.key()].vigil.reminded
+	out.Question, out.Decision, out.Reminded = s.key(), s.decision, g.box(s.key()).vigil.reminded
 	return out
 }
 
@@ -201,7 +201,7 @@ func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) error {
 	g.board.takeOver(a.in.AgentType, s.Board)
 	g.board.attributes.learn(ctx, &a.frozen.Attributes)
 	for _, key := range g.ledger.Asked() {
-		g.mail[key] = &mailbox{}
+		g.mail = append(g.mail, &mailbox{key: key})
 	}
 	if err := g.hear(ctx); err != nil {
 		return configError(err)
@@ -219,7 +219,7 @@ func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) error {
 // a reset to the beginning of another one, whose answers the server delivers again.
 func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) error {
 	g, before := a.gate, workflow.GetInfo(ctx).ContinuedExecutionRunID
-	digest, err := s.Digest(a.in)
+	digest, err := s.Digest(*a.in)
 	if err != nil {
 		return configError(err)
 	}
@@ -270,14 +270,13 @@ func (a *agent) resume(ctx workflow.Context, held []protocol.StepState) ([]model
 	steps := make([]*step, len(held))
 	for i := range held {
 		h := &held[i]
-		s := &step{asked: h.Asked, id: h.CallID, facts: a.facts[h.Asked.Name], state: stepDone}
+		s := &step{asked: h.Asked, id: h.CallID, facts: a.tool(h.Asked.Name), state: stepDone}
 		q, open := a.gate.ledger.Question(h.Question)
 		switch {
 		case h.Result != nil:
 			s.result, s.taken = *h.Result, h
 		case open && h.Decision != nil:
-			s.state, s.question, s.decision = stepWaiting, &q, *h.Decision
-			s.req = a.request(h.CallID, h.Asked, s.facts)
+			s.state, s.question, s.decision, s.vetted = stepWaiting, q.Key, h.Decision, a.gate.vetted
 			a.gate.wait(ctx, q, h.Reminded)
 		default:
 			s.result = tool.Fail(tool.EffectUnknown, "what became of the call was lost between two runs")
@@ -289,9 +288,9 @@ func (a *agent) resume(ctx workflow.Context, held []protocol.StepState) ([]model
 
 // wait makes the mailbox of a question that another run has asked one of this run.
 func (g *gate) wait(ctx workflow.Context, q approval.Approval, reminded time.Time) {
-	box := newMailbox(ctx, q)
-	box.answers, box.revoked, box.reminded = g.mail[q.Key].answers, g.mail[q.Key].revoked, &reminded
-	g.mail[q.Key] = box
+	box := g.box(q.Key)
+	box.open(ctx, q)
+	box.reminded = &reminded
 }
 
 // hear takes the answers that came before the run knew its questions.

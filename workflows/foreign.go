@@ -279,6 +279,9 @@ func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out out
 	}
 	// Not as the converter would count: the order in which calls go on may not depend on it.
 	load := min(int64(len(value.Payload().GetData())+len(call.Input)), mostOnTheWay)
+	if a.onTheWay == nil {
+		a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
+	}
 	if err := a.onTheWay.Acquire(ctx, load); err != nil {
 		return lostOutcome(out)
 	}

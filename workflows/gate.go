@@ -75,9 +75,9 @@ type gate struct {
 	cfg    *Config
 	names  handlers
 	ledger *approval.Ledger
-	// mail holds the answers to each open question, by key, also before its call waits for them: later calls of a turn may
-	// still be judged.
-	mail map[string]*mailbox
+	// mail holds the answers to each open question, also before its call waits for them: later calls of a turn may still be
+	// judged.
+	mail []*mailbox
 	// standing are the allowed calls that have not ended, by key.
 	standing map[string]*standing
 	// vetted are the lines that people have added for this run. Requests that are on their way keep the list they have.
@@ -127,8 +127,8 @@ func newGate(cfg *Config, own, continued bool) *gate {
 	if own {
 		names = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
 	}
-	g := &gate{cfg: cfg, own: own, continued: continued, deaf: continued, names: names, ledger: approval.NewLedger(), mail: map[string]*mailbox{},
-		standing: map[string]*standing{}, named: map[string]bool{}}
+	// Maps are made when something is to be put into them: a run that waits has nothing in most of them.
+	g := &gate{cfg: cfg, own: own, continued: continued, deaf: continued, names: names, ledger: approval.NewLedger()}
 	if cfg.Attributes != nil {
 		g.board.attributes.ask = func(ctx workflow.Context) workflow.Future {
 			return workflow.ExecuteLocalActivity(g.local(ctx), cfg.Attributes)
@@ -155,6 +155,9 @@ func (g *gate) place(ctx workflow.Context) (leave func()) {
 // registered reports whether name was registered before, and remembers it.
 func (g *gate) registered(name string) bool {
 	was := g.named[name]
+	if g.named == nil {
+		g.named = map[string]bool{}
+	}
 	g.named[name] = true
 	return was
 }
@@ -218,7 +221,7 @@ const (
 
 // take hands an answer to the call that waits for it. It reports whether a revoked call was on its way already.
 func (g *gate) take(ctx workflow.Context, r approval.Resolution, via string) (dispatched bool) {
-	box, a := g.mail[r.Key], answer{r, via}
+	box, a := g.box(r.Key), answer{r, via}
 	refuse := func(why string) bool {
 		g.ignore(ctx, approval.Ignored{Key: short(r.Key, mostSummary), By: a.by(), Via: via, Why: why})
 		return false
@@ -322,7 +325,7 @@ func (g *gate) checkUpdate(ctx workflow.Context, r approval.Resolution) error {
 	case g.ledger.Answered(r.Key) && q.Needs() == 1 && r.Decision != approval.Revoke:
 		return notPending(g.ledger.Check(r.Key).Error() + "; the answer is being looked at")
 	}
-	if box := g.mail[r.Key]; box != nil && box.late() && r.Decision != approval.Revoke {
+	if box := g.box(r.Key); box != nil && box.late() && r.Decision != approval.Revoke {
 		return notPending("approval " + quoted(r.Key) + ": its deadline has passed")
 	}
 	if g.cfg.CheckAnswer == nil {
@@ -364,8 +367,8 @@ func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
 func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatus) {
 	pending := g.ledger.List().Pending
 	for _, key := range g.ledger.Asked() {
-		if box := g.mail[key]; box != nil {
-			delete(g.mail, key)
+		if box := g.box(key); box != nil {
+			g.mail = remove(g.mail, box)
 			for _, a := range box.answers {
 				g.note(ctx, approval.Ignored{Key: key, By: a.by(), Via: a.via, Why: why})
 			}

@@ -46,12 +46,14 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 			a.lifeTurns--
 			return resp, nil
 		}
+		// Not a part of the answer, which is not kept.
+		transcript := resp.Transcript
+		a.transcript = &transcript
 		if resp.Compacted == nil {
-			a.transcript, a.output = &resp.Transcript, resp.Text
+			a.output = resp.Text
 			a.structured, a.structuredRef = resp.Structured, resp.StructuredRef
 			return resp, nil
 		}
-		a.transcript = &resp.Transcript
 		if req.Compacted {
 			return resp, errors.New("the conversation was compacted twice for one turn and is still too long")
 		}

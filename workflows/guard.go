@@ -235,8 +235,7 @@ func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, 
 	if p != nil || refused != nil {
 		return p, refused
 	}
-	q := g.question(ctx, req, d)
-	p, r := g.ask(ctx, &q, req, d)
+	p, r := g.ask(ctx, g.question(ctx, req, d), req, d)
 	if p == nil {
 		return nil, &r
 	}

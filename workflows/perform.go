@@ -16,19 +16,44 @@ type performance struct {
 	steps []*step
 	// left counts the calls that have no result.
 	left int
-	// lost says that the environment is gone: nobody needs to answer any more.
-	lost func(string)
+	// stop ends the turn's context. why says so when the environment is gone: nobody needs to answer any more.
+	stop func()
+	why  *cause
 }
 
 // perform takes the calls of a turn through their questions to their results. A run that is long enough leaves those that
 // wait to the next one, if nothing else is left to do.
 func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult, protocol.Status, error) {
-	outer, _ := ctx.Value(causeKey{}).(*cause)
-	why := &cause{outer: outer}
-	ctx, stop := workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, why))
-	defer a.gate.unless(stop)
-	p := &performance{agent: a, ctx: ctx, steps: steps, lost: func(reason string) { why.text = reason; stop() }}
-	a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
+	p := a.performance(ctx, steps)
+	defer a.gate.unless(p.stop)
+	for p.left > 0 {
+		if p.begin() {
+			continue
+		}
+		p.wait()
+		if p.left == 0 || p.ready() {
+			continue
+		}
+		if others(p.ctx); !p.parked() {
+			continue
+		}
+		if err := a.next(p.ctx, nil, steps); err != nil {
+			return nil, "", err
+		}
+	}
+	a.gate.board.busy()
+	out, err := a.collect(p.ctx, steps)
+	if err != nil {
+		return nil, protocol.Failed, err
+	}
+	return out, "", nil
+}
+
+// performance begins with the calls of a turn that have no result.
+func (a *agent) performance(ctx workflow.Context, steps []*step) *performance {
+	p := &performance{agent: a, steps: steps, why: &cause{}}
+	p.why.outer, _ = ctx.Value(causeKey{}).(*cause)
+	p.ctx, p.stop = workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, p.why))
 	for _, s := range steps {
 		if s.state != stepDone {
 			p.left++
@@ -36,32 +61,23 @@ func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult
 		}
 	}
 	// The turn itself does not keep the run from being suspended.
-	a.gate.board.free(ctx, a.gate.ledger)
-	after, done := workflow.NewDisconnectedContext(ctx)
-	defer done()
-	for p.left > 0 {
-		if p.begin() {
-			continue
-		}
-		// The context is never cancelled.
-		_ = workflow.Await(after, func() bool { return p.left == 0 || p.ready() || p.parked() })
-		if p.left == 0 || p.ready() {
-			continue
-		}
-		if others(after); !p.parked() {
-			continue
-		}
-		if err := a.next(ctx, nil, steps); err != nil {
-			return nil, "", err
-		}
-	}
-	a.gate.board.busy()
-	out, err := a.collect(ctx, steps)
-	if err != nil {
-		return nil, protocol.Failed, err
-	}
-	return out, "", nil
+	a.gate.board.free(p.ctx, a.gate.ledger)
+	return p
 }
+
+// wait returns when something can be done. Here a run is parked.
+func (p *performance) wait() {
+	if err := workflow.Await(p.ctx, p.awaited); err == nil {
+		return
+	}
+	// The run was cancelled, and what is left ends by itself.
+	ctx, done := workflow.NewDisconnectedContext(p.ctx)
+	defer done()
+	// The context is never cancelled.
+	_ = workflow.Await(ctx, p.awaited)
+}
+
+func (p *performance) awaited() bool { return p.left == 0 || p.ready() || p.parked() }
 
 // parked reports whether the rest of the turn can be left to the next run.
 func (p *performance) parked() bool { return p.ctx.Err() == nil && p.agent.parked(p.ctx, p.steps) }
@@ -129,7 +145,7 @@ func (p *performance) attend(ctx workflow.Context, s *step) bool {
 	a := p.agent
 	if s.vigil == nil {
 		// It lives longer than this coroutine, of which nothing should be kept.
-		s.vigil = a.gate.vigil(p.ctx, s.question, &s.req, s.decision)
+		s.vigil = a.gate.vigil(p.ctx, s.question, func() protocol.DecideRequest { return a.request(s) }, s.decision)
 	}
 	permit, refused := s.vigil.attend(ctx)
 	switch {
@@ -167,7 +183,8 @@ func (p *performance) finish(ctx workflow.Context, s *step) {
 		s.result.FinalInput = s.permit.shown()
 	}
 	if s.result.Code == tool.EnvironmentLost {
-		p.lost("the agent's environment was lost")
+		p.why.text = "the agent's environment was lost"
+		p.stop()
 	}
 }
 
@@ -176,7 +193,7 @@ func (p *performance) finish(ctx workflow.Context, s *step) {
 func (p *performance) upNext() (next *step, more bool) {
 	for _, s := range p.steps {
 		switch {
-		case s.state != stepReady || s.question != nil:
+		case s.state != stepReady || s.question != "":
 		case next != nil:
 			return next, true
 		case p.ctx.Err() != nil || mayRun(p.steps, s):

@@ -27,6 +27,9 @@ type standing struct {
 // stand lets the call of a question that was just allowed be revoked.
 func (g *gate) stand(key string) *standing {
 	s := &standing{key: key, cause: &cause{}}
+	if g.standing == nil {
+		g.standing = map[string]*standing{}
+	}
 	g.standing[key] = s
 	return s
 }

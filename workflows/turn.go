@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -20,17 +19,20 @@ import (
 type step struct {
 	id     string
 	asked  protocol.Requested
-	facts  protocol.ToolFacts
-	req    protocol.DecideRequest
+	// facts are those of the toolset; of a tool that is unknown there are none.
+	facts *protocol.ToolFacts
+	// vetted are the lines that people had added when the call was made; room bounds the decision.
+	vetted []protocol.VettedLine
+	room   int
 	permit *permit
 	result tool.Result
 	state  stepState
-	// question is set once a person was asked, vigil when the answers were looked for. attended is set while a coroutine
-	// looks at them.
-	question *approval.Approval
+	// question is the key with which a person was asked, vigil is set when the answers were looked for. attended is set while
+	// a coroutine looks at them.
+	question string
 	vigil    *vigil
 	attended bool
-	decision protocol.DecideResponse
+	decision *protocol.DecideResponse
 	// taken is what is known of a call that ended in the run before.
 	taken *protocol.StepState
 }
@@ -52,12 +54,17 @@ const retriesMost = 2
 // turn decides all calls first, lets the asked ones wait and the others go on, and returns one result for each
 // call in the model's order.
 func (a *agent) turn(ctx workflow.Context, calls []protocol.Requested) ([]model.ToolResult, protocol.Status, error) {
+	return a.perform(ctx, a.judged(ctx, calls))
+}
+
+// judged are the calls of a turn, each with what was decided on it.
+func (a *agent) judged(ctx workflow.Context, calls []protocol.Requested) []*step {
 	steps := make([]*step, len(calls))
 	for i, c := range calls {
 		steps[i] = a.step(fmt.Sprintf("t%d.%d", a.turns, i+1), c, protocol.MaxDecisions/len(calls))
 	}
 	a.judge(ctx, steps)
-	return a.perform(ctx, steps)
+	return steps
 }
 
 // mostJudged bounds the decisions that are under way at once: as many as keep a worker busy, and few, because with each
@@ -71,7 +78,7 @@ func (a *agent) judge(ctx workflow.Context, steps []*step) {
 	for i, s := range steps {
 		for ; n < len(steps) && ahead < mostJudged; n++ {
 			if steps[n].state != stepDone {
-				futures[n] = a.gate.judge(ctx, steps[n].req)
+				futures[n] = a.gate.judge(ctx, a.request(steps[n]))
 				ahead++
 			}
 		}
@@ -84,8 +91,7 @@ func (a *agent) judge(ctx workflow.Context, steps []*step) {
 
 // step prepares one call; calls that cannot be judged are done at once.
 func (a *agent) step(id string, c protocol.Requested, room int) *step {
-	s := &step{id: id, asked: c, state: stepDone}
-	facts, known := a.facts[c.Name]
+	s := &step{id: id, asked: c, facts: a.tool(c.Name), state: stepDone}
 	switch {
 	case a.calls >= a.frozen.Limits.MaxToolCalls:
 		a.overCalls = true
@@ -94,7 +100,7 @@ func (a *agent) step(id string, c protocol.Requested, room int) *step {
 	case a.broke():
 		s.result = tool.Fail(tool.Skipped, "the budget was spent")
 		return s
-	case !known:
+	case s.facts == noTool:
 		a.calls++
 		s.result = tool.Fail(tool.UnknownTool, fmt.Sprintf("there is no tool %q", short(c.Name, 100)))
 		return s
@@ -103,38 +109,49 @@ func (a *agent) step(id string, c protocol.Requested, room int) *step {
 		s.result = tool.Fail(tool.InvalidArguments, "the arguments are not valid JSON")
 		s.result.Failure.Issues = []tool.Issue{{Message: "not valid JSON: " + short(c.Raw, 200)}}
 		return s
-	case facts.Remote != nil && c.InputRef != nil:
+	case s.facts.Remote != nil && c.InputRef != nil:
 		a.calls++
-		s.result = tooLong(facts)
+		s.result = tooLong(*s.facts)
 		return s
 	}
 	a.calls++
-	s.state, s.facts = stepJudged, facts
-	s.req = a.request(id, c, facts)
-	s.req.Room = room
+	s.state, s.vetted, s.room = stepJudged, a.gate.vetted, room
 	return s
 }
 
-// request asks for the decision on a call.
-func (a *agent) request(id string, c protocol.Requested, facts protocol.ToolFacts) protocol.DecideRequest {
-	return protocol.DecideRequest{CallID: id, Tool: facts, Subject: a.subject(), Guards: a.frozen.Guards,
-		Store: a.frozen.Store, Input: c.Input, InputRef: c.InputRef}
+// noTool stands for the facts of a tool that is unknown.
+var noTool = &protocol.ToolFacts{}
+
+// tool returns the facts of a tool of the frozen toolset. They are not changed.
+func (a *agent) tool(name string) *protocol.ToolFacts {
+	for i := range a.frozen.Tools {
+		if a.frozen.Tools[i].Name == name {
+			return &a.frozen.Tools[i]
+		}
+	}
+	return noTool
+}
+
+// request asks for the decision on a call. It is made anew whenever it is needed, and is always the same.
+func (a *agent) request(s *step) protocol.DecideRequest {
+	return protocol.DecideRequest{CallID: s.id, Tool: *s.facts, Subject: a.subject(s.vetted), Guards: a.frozen.Guards,
+		Store: a.frozen.Store, Input: s.asked.Input, InputRef: s.asked.InputRef, Room: s.room}
 }
 
 // decide takes the decision on a call; questions are opened here, in the model's order.
 func (a *agent) decide(ctx workflow.Context, s *step, f workflow.Future) {
-	s.decision = a.gate.decided(ctx, f, s.req)
-	p, refused := a.gate.settle(ctx, s.req, s.decision)
+	req := a.request(s)
+	d := a.gate.decided(ctx, f, req)
+	p, refused := a.gate.settle(ctx, req, d)
 	switch {
 	case refused != nil:
 		s.result, s.state = *refused, stepDone
-		a.changed(s, s.decision)
+		a.changed(s, d)
 	case p != nil:
 		s.permit, s.state = p, stepReady
 	default:
-		q := a.gate.question(ctx, s.req, s.decision)
 		a.asked++
-		s.question, s.state = &q, stepWaiting
+		s.question, s.decision, s.state = a.gate.question(ctx, req, d), &d, stepWaiting
 	}
 }
 
@@ -153,7 +170,7 @@ func (a *agent) callOf(s *step) tool.Call {
 	return tool.Call{
 		ID: s.id, Name: s.asked.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
 		// Unique among all runs of all workflows, and the same after a reset.
-		IdempotencyKey: a.id + "/" + s.id + "-" + p.input256, Agent: &s.req.Subject.Agent, Dir: a.env.dir,
+		IdempotencyKey: a.id + "/" + s.id + "-" + p.input256, Agent: a.identity(), Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 		Tighten: a.tighten, Parents: a.above, Source: p.facts.Source,
 	}
@@ -275,7 +292,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 		Summary: label(s.asked.Name) + " · " + string(s.result.Code),
 	})
 	call := tool.Call{ID: s.id, Name: s.asked.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef, Store: a.frozen.Store,
-		Agent: &tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}}
+		Agent: a.identity()}
 	a.observing = append(a.observing,
 		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
 }

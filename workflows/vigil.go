@@ -17,12 +17,13 @@ import (
 // mailbox holds the answers to one open question, in the order in which they came. Rivals wait in it while one of them
 // is admitted: the first that counts closes the question, and the others are told so.
 type mailbox struct {
+	key     string
 	answers []answer
 	// revoked says that one of them is a revoke.
 	revoked bool
 	// wake is set while a coroutine waits.
 	wake workflow.Settable
-	// deadline rings when the question expires, whatever its call does; nil if it does not. life ends with the question.
+	// deadline rings when the question expires, whatever its call does; nil if it does not. Then life ends with the question.
 	deadline workflow.Future
 	life     workflow.Context
 	stop     func()
@@ -41,12 +42,35 @@ func (b *mailbox) quiet() bool {
 }
 
 func newMailbox(ctx workflow.Context, q approval.Approval) *mailbox {
-	b := &mailbox{}
-	b.life, b.stop = workflow.WithCancel(ctx)
+	b := &mailbox{key: q.Key}
+	b.open(ctx, q)
+	return b
+}
+
+// open lets the deadline of its question ring.
+func (b *mailbox) open(ctx workflow.Context, q approval.Approval) {
 	if q.Deadline != nil {
+		b.life, b.stop = workflow.WithCancel(ctx)
 		b.deadline = ring(b.life, q, *q.Deadline, approval.AtDeadline)
 	}
-	return b
+}
+
+// box is the mailbox of an open question, or nil.
+func (g *gate) box(key string) *mailbox {
+	for _, b := range g.mail {
+		if b.key == key {
+			return b
+		}
+	}
+	return nil
+}
+
+// unbox takes a mailbox away; its deadline rings no more.
+func (g *gate) unbox(b *mailbox) {
+	g.mail = remove(g.mail, b)
+	if b.stop != nil {
+		b.stop()
+	}
 }
 
 // ring sets the timer of an occasion.
@@ -83,24 +107,21 @@ func (b *mailbox) take() (answer, bool) {
 }
 
 // vigil waits for the answers to one question. Without reminders, escalation and deadline there is no timer, and
-// without an approver no activity.
+// without an approver no activity. It may last for days, so it keeps little: the ledger has the question, and what was asked
+// about the call is made anew when an answer comes.
 type vigil struct {
 	gate *gate
-	// q is the question as it stands, asked what the call has of it; both are about the call that req and d are about.
-	q      approval.Approval
-	asked  *approval.Approval
-	req    *protocol.DecideRequest
-	d      protocol.DecideResponse
-	policy permission.ApprovalPolicy
-	box    *mailbox
-	// call is what an approver is told; nil without one.
-	call     *tool.Call
-	risk     tool.Risk
+	// key is that of the question as it stands, about the call that req and d are about.
+	key string
+	req func() protocol.DecideRequest
+	d   *protocol.DecideResponse
+	box *mailbox
+	// reminded is when people were last told of the question.
 	reminded time.Time
 
-	// life ends with the vigil.
-	life workflow.Context
-	end  func()
+	// ctx is that of the call. life ends with the vigil by stop; both are nil until it begins something.
+	ctx, life workflow.Context
+	stop      func()
 	// asleep says that the question waits, and the board knows.
 	asleep bool
 	// timer rings at the next occasion.
@@ -108,37 +129,46 @@ type vigil struct {
 	occasion approval.Occasion
 }
 
-// vigil begins to wait for the answers to q.
-func (g *gate) vigil(ctx workflow.Context, q *approval.Approval, req *protocol.DecideRequest, d protocol.DecideResponse) *vigil {
-	v := &vigil{gate: g, asked: q, req: req, d: d}
+// vigil begins to wait for the answers to the question of a key.
+func (g *gate) vigil(ctx workflow.Context, key string, req func() protocol.DecideRequest, d *protocol.DecideResponse) *vigil {
+	v := &vigil{gate: g, key: key, req: req, d: d}
 	v.start(ctx)
 	return v
+}
+
+// question is the open question as it stands.
+func (v *vigil) question() approval.Approval {
+	q, _ := v.gate.ledger.Question(v.key)
+	return q
 }
 
 // again puts the question once more, in this run.
 func (v *vigil) again(ctx workflow.Context, runID string) {
 	v.end()
-	v.d.RunID = runID
-	*v.asked = v.gate.question(ctx, *v.req, v.d)
-	*v = vigil{gate: v.gate, asked: v.asked, req: v.req, d: v.d}
+	d := *v.d
+	d.RunID = runID
+	*v = vigil{gate: v.gate, key: v.gate.question(ctx, v.req(), d), req: v.req, d: &d}
 	v.start(ctx)
 }
 
+// end ends what the vigil has begun.
+func (v *vigil) end() {
+	if v.stop != nil {
+		v.stop()
+	}
+}
+
+// alive is the context of what ends with the vigil.
+func (v *vigil) alive() workflow.Context {
+	if v.life == nil {
+		v.life, v.stop = workflow.WithCancel(v.ctx)
+	}
+	return v.life
+}
+
 func (v *vigil) start(ctx workflow.Context) {
-	g, req := v.gate, v.req
-	v.q, v.box, v.reminded = *v.asked, g.mail[v.asked.Key], v.asked.AskedAt
+	v.ctx, v.box, v.reminded = ctx, v.gate.box(v.key), v.question().AskedAt
 	v.box.vigil = v
-	v.life, v.end = workflow.WithCancel(ctx)
-	if v.d.Approval != nil {
-		v.policy = *v.d.Approval
-	}
-	if v.d.Approver {
-		input, ref := finalInput(*req, v.d)
-		agent := req.Subject.Agent
-		v.call = &tool.Call{ID: req.CallID, Name: req.Tool.Name, Input: input, InputRef: ref, ContractHash: req.Tool.ContractHash,
-			Source: req.Tool.Source, Agent: &agent, Dir: req.Subject.Dir, Isolation: req.Subject.Isolation, Store: req.Store, Modified: v.d.Decision.Modified}
-		v.risk = req.Tool.Risk
-	}
 	if v.box.reminded != nil {
 		// The run before has asked.
 		v.reminded = *v.box.reminded
@@ -215,11 +245,20 @@ func (v *vigil) arm(ctx workflow.Context) {
 	if v.timer != nil {
 		return
 	}
-	at, what := v.q.Upcoming(v.policy, v.reminded)
-	if what == "" || v.q.Deadline != nil && !at.Before(*v.q.Deadline) {
+	q := v.question()
+	at, what := q.Upcoming(v.policy(), v.reminded)
+	if what == "" || q.Deadline != nil && !at.Before(*q.Deadline) {
 		return
 	}
-	v.occasion, v.timer = what, ring(v.life, v.q, at, what)
+	v.occasion, v.timer = what, ring(v.alive(), q, at, what)
+}
+
+// policy says how to ask.
+func (v *vigil) policy() permission.ApprovalPolicy {
+	if v.d.Approval == nil {
+		return permission.ApprovalPolicy{}
+	}
+	return *v.d.Approval
 }
 
 // rings acts on a timer.
@@ -228,17 +267,17 @@ func (v *vigil) rings(ctx workflow.Context) {
 	v.gate.heard++
 	what, rung := v.occasion, rang(v.timer.Get(ctx, nil))
 	v.timer, v.occasion = nil, ""
-	now := workflow.Now(ctx)
+	now, q := workflow.Now(ctx), v.question()
 	switch {
 	case !rung:
 	case what == approval.AtEscalation:
-		v.q.Escalate(now, v.policy.Escalate.Groups)
-		v.tell(ctx, MetricEscalations, "assent: nobody has answered, more people are asked", "groups", v.q.EscalatedTo)
+		q.Escalate(now, v.policy().Escalate.Groups)
+		v.tell(ctx, q, MetricEscalations, "assent: nobody has answered, more people are asked", "groups", q.EscalatedTo)
 		v.consult(protocol.OccasionEscalated)
 	default:
-		v.q.Reminded++
+		q.Reminded++
 		v.reminded = now
-		v.tell(ctx, MetricReminders, "assent: a call still waits for an answer", "reminder", v.q.Reminded)
+		v.tell(ctx, q, MetricReminders, "assent: a call still waits for an answer", "reminder", q.Reminded)
 		v.consult(protocol.OccasionReminded)
 	}
 }
@@ -250,43 +289,44 @@ const (
 )
 
 // tell makes a change of the question known: on the workflow's page, in the log and in a metric.
-func (v *vigil) tell(ctx workflow.Context, metric, msg string, keyvals ...any) {
-	v.changed(ctx)
-	workflow.GetLogger(ctx).Warn(msg, append([]any{"key", v.q.Key, "tool", v.q.Tool, "asked", v.q.AskedAt}, keyvals...)...)
-	workflow.GetMetricsHandler(ctx).WithTags(map[string]string{"tool": v.q.Tool}).Counter(metric).Inc(1)
+func (v *vigil) tell(ctx workflow.Context, q approval.Approval, metric, msg string, keyvals ...any) {
+	v.changed(ctx, q)
+	workflow.GetLogger(ctx).Warn(msg, append([]any{"key", q.Key, "tool", q.Tool, "asked", q.AskedAt}, keyvals...)...)
+	workflow.GetMetricsHandler(ctx).WithTags(map[string]string{"tool": q.Tool}).Counter(metric).Inc(1)
 }
 
-func (v *vigil) changed(ctx workflow.Context) {
-	v.gate.ledger.Update(v.q)
-	v.gate.board.changed(v.q.Key)
+func (v *vigil) changed(ctx workflow.Context, q approval.Approval) {
+	v.gate.ledger.Update(q)
+	v.gate.board.changed(q.Key)
 	v.gate.board.details(ctx, v.gate.ledger)
 }
 
 // count adds an allow that is not enough.
 func (v *vigil) count(ctx workflow.Context, vote approval.Vote) {
-	v.q.Votes = append(slices.Clone(v.q.Votes), vote)
+	q := v.question()
+	q.Votes = append(slices.Clone(q.Votes), vote)
 	v.reopen()
-	v.changed(ctx)
+	v.changed(ctx, q)
 }
 
 // uncount notes an allow of somebody who cannot give one.
 func (v *vigil) uncount(ctx workflow.Context, a answer, why string) {
-	v.gate.note(ctx, approval.Ignored{Key: v.q.Key, By: a.by(), Via: a.via, Why: "it does not count: " + why})
+	v.gate.note(ctx, approval.Ignored{Key: v.key, By: a.by(), Via: a.via, Why: "it does not count: " + why})
 	v.reopen()
-	v.changed(ctx)
+	v.changed(ctx, v.question())
 }
 
 // reopen takes answers again, unless some wait already.
 func (v *vigil) reopen() {
 	if len(v.box.answers) == 0 {
-		v.gate.ledger.Reopen(v.q.Key)
+		v.gate.ledger.Reopen(v.key)
 	}
 }
 
 // dismiss notes the answers that wait and will not be looked at.
 func (v *vigil) dismiss(ctx workflow.Context, why string) {
 	for a, ok := v.box.take(); ok; a, ok = v.box.take() {
-		v.gate.note(ctx, approval.Ignored{Key: v.q.Key, By: a.by(), Via: a.via, Why: why})
+		v.gate.note(ctx, approval.Ignored{Key: v.key, By: a.by(), Via: a.via, Why: why})
 	}
 }
 
@@ -294,14 +334,12 @@ func (v *vigil) dismiss(ctx workflow.Context, why string) {
 // any other; a failure is a deny.
 func (v *vigil) consult(why protocol.Occasion) {
 	box := v.box
-	if v.call == nil || box.consulted {
+	if !v.d.Approver || box.consulted {
 		return
 	}
 	box.consulted = true
-	req := protocol.ApproverRequest{Question: v.q, Occasion: why, Call: *v.call, Risk: v.risk}
-	req.Question.Input = nil
-	key := v.q.Key
-	workflow.GoNamed(v.life, "assent approver "+key, func(ctx workflow.Context) {
+	req, key := v.approverRequest(why), v.key
+	workflow.GoNamed(v.alive(), "assent approver "+key, func(ctx workflow.Context) {
 		resp, err := v.gate.approver(ctx, req)
 		box.consulted = false
 		switch {
@@ -312,6 +350,18 @@ func (v *vigil) consult(why protocol.Occasion) {
 		}
 		v.gate.take(ctx, approval.Resolution{Key: key, Decision: resp.Decision, By: resp.By, Reason: resp.Reason}, viaApprover)
 	})
+}
+
+// approverRequest is what an approver is told.
+func (v *vigil) approverRequest(why protocol.Occasion) protocol.ApproverRequest {
+	req := v.req()
+	input, ref := finalInput(req, *v.d)
+	agent := req.Subject.Agent
+	out := protocol.ApproverRequest{Question: v.question(), Occasion: why, Risk: req.Tool.Risk,
+		Call: tool.Call{ID: req.CallID, Name: req.Tool.Name, Input: input, InputRef: ref, ContractHash: req.Tool.ContractHash,
+			Source: req.Tool.Source, Agent: &agent, Dir: req.Subject.Dir, Isolation: req.Subject.Isolation, Store: req.Store, Modified: v.d.Decision.Modified}}
+	out.Question.Input = nil
+	return out
 }
 
 // approver runs the activity that asks it.
