@@ -17,8 +17,8 @@ import (
 
 // step is one call of a turn on its way from request to result.
 type step struct {
-	id     string
-	asked  protocol.Requested
+	id    string
+	asked protocol.Requested
 	// facts are those of the toolset; of a tool that is unknown there are none.
 	facts *protocol.ToolFacts
 	// vetted are the lines that people had added when the call was made; room bounds the decision.
