@@ -69,7 +69,7 @@ func (d *Driver) collect(ctx context.Context, id string, r *record) (worktree.Pa
 	if err != nil {
 		return p, err
 	}
-	p.HostChanges = before.changes(snapshot(r.Common))
+	p.HostChanges = before.changes(d.snapshot(r))
 	return p, nil
 }
 

@@ -28,7 +28,7 @@ func (d *Driver) freeze(id string, r *record, h *host, p *plan) error {
 	if err != nil {
 		return err
 	}
-	shared, err := json.Marshal(snapshot(r.Common))
+	shared, err := json.Marshal(d.snapshot(r))
 	if err != nil {
 		return err
 	}

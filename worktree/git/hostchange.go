@@ -15,72 +15,140 @@ import (
 	"github.com/assent-dev/assent/worktree"
 )
 
-// sharedState maps what all worktrees of a repository share to a digest: `config core.bare`, `hooks/pre-commit`,
-// `info/exclude`, `refs/tags/v1`, `HEAD`, `stash entries`.
+// sharedState maps what all worktrees of a repository share, and what git reads of the host's own, to a digest:
+// `config core.bare`, `hooks/pre-commit`, `info/exclude`, `refs/tags/v1`, `HEAD`, `stash entries`,
+// `worktrees/other/HEAD`, `modules/lib/config core.hookspath`.
 type sharedState map[string]string
 
-// unreadable stands for the value of what cannot be read or parsed.
-const unreadable = "unreadable"
+const (
+	// unreadable stands for the value of what cannot be read or parsed.
+	unreadable = "unreadable"
+	// risky begins the digest of what makes git run a program.
+	risky = "!"
+)
 
-// snapshot digests the shared state. Nothing that an agent puts there makes it fail: a damaged file counts as a
-// value of its own.
-func snapshot(common string) sharedState {
+// snapshot digests the shared state of a tree's host. Nothing that an agent puts there makes it fail: a damaged file
+// counts as a value of its own. What comes and goes with trees of this driver is left out.
+func (d *Driver) snapshot(r *record) sharedState {
 	s := sharedState{}
-	s.addConfig(common)
-	s.addFiles(common, "hooks")
-	s.addFiles(common, "info")
-	for _, name := range []string{"objects/info/alternates", "shallow"} {
-		s.addFile(common, name, name)
-	}
-	s.addFile(common, "logs/refs/stash", "stash entries")
-	refs, err := openRefs(common, common).all()
+	s.addDir(r.Common, "", r.Host)
+	s.addLink(filepath.Join(r.Host, ".git"), ".git", true)
+	s.addWorktrees(r.Common)
+	s.addModules(filepath.Join(r.Common, "modules"), "modules/", 0)
+	s.addStash(r.Common)
+	refs, err := openRefs(r.Common, r.Common).all()
 	if err != nil {
 		s["refs"] = unreadable
 	}
 	for name, value := range refs {
-		s[name] = value
+		if !strings.HasPrefix(name, d.pinName("")) {
+			s[name] = value
+		}
 	}
 	return s
 }
 
-// addConfig adds one key for each configuration key; its values are hashed, for they may be secrets.
-func (s sharedState) addConfig(common string) {
-	for _, file := range []string{"config", "config.worktree"} {
-		text, err := readOptional(filepath.Join(common, file))
-		if err != nil {
-			s[file] = unreadable
-			continue
+// addDir adds what a git directory holds for all its worktrees. work is where relative paths of it begin.
+func (s sharedState) addDir(dir, prefix, work string) {
+	s.addConfig(filepath.Join(dir, "config"), prefix+"config", work, 0)
+	for _, sub := range []string{"hooks", "remotes", "branches"} {
+		s.addFiles(filepath.Join(dir, sub), prefix+sub, true)
+	}
+	s.addFiles(filepath.Join(dir, "info"), prefix+"info", false)
+	// Written by a server for dumb clients, and by every gc.
+	delete(s, prefix+"info/refs")
+	s.addFile(filepath.Join(dir, "objects", "info", "alternates"), prefix+"objects/info/alternates", false)
+	s.addFile(filepath.Join(dir, "shallow"), prefix+"shallow", false)
+	s.addOwn(dir, prefix)
+}
+
+// addOwn adds what a git directory holds for one worktree: where it belongs, what it adds to the configuration, and
+// the commands of a rebase that waits to go on.
+func (s sharedState) addOwn(dir, prefix string) {
+	s.addConfig(filepath.Join(dir, "config.worktree"), prefix+"config.worktree", dir, 0)
+	s.addFile(filepath.Join(dir, "HEAD"), prefix+"HEAD", false)
+	for _, name := range []string{"commondir", "gitdir"} {
+		s.addFile(filepath.Join(dir, name), prefix+name, true)
+	}
+	for _, sub := range []string{"rebase-merge", "rebase-apply", "sequencer"} {
+		s.addFiles(filepath.Join(dir, sub), prefix+sub, true)
+	}
+}
+
+// mostIncludes is how deep files of the configuration are followed, as in git.
+const mostIncludes = 10
+
+// addConfig adds one key for each configuration key, those of included files among them; its values are hashed, for
+// they may be secrets. A key without a value is one too.
+func (s sharedState) addConfig(file, name, work string, depth int) {
+	text, err := readOptional(file)
+	if err != nil {
+		s[name] = risky + unreadable
+		return
+	}
+	list, err := parseConfig(text)
+	if err != nil {
+		// It may hold anything.
+		s[name] = risky + digest(unreadable, text)
+	}
+	for _, set := range list {
+		key := name + " " + withoutSecret(set.Key)
+		value := digest(strings.TrimPrefix(s[key], risky), fmt.Sprintf("%v %s", set.Implicit, set.Value))
+		if strings.HasPrefix(s[key], risky) || runsPrograms(set.Key, set.Value) {
+			value = risky + value
 		}
-		list, err := parseConfig(text)
-		if err != nil {
-			s[file] = digest(unreadable, text)
-		}
-		for _, set := range list {
-			key := file + " " + set.Key
-			s[key] = digest(s[key], fmt.Sprintf("%v %s", set.Implicit, set.Value))
+		s[key] = value
+		included := set.Key == "include.path" || strings.HasPrefix(set.Key, "includeif.") && strings.HasSuffix(set.Key, ".path")
+		switch {
+		case included && depth < mostIncludes && set.Value != "":
+			s.addConfig(resolvePath(set.Value, filepath.Dir(file)), name, work, depth+1)
+		case set.Key == "core.hookspath" && set.Value != "":
+			s.addFiles(resolvePath(set.Value, work), strings.TrimSuffix(name, "config")+"hooks", true)
+		case set.Key == "core.attributesfile" || set.Key == "core.excludesfile":
+			s.addFile(resolvePath(set.Value, work), "file of "+key, false)
 		}
 	}
 }
 
-func (s sharedState) addFiles(common, dir string) {
-	_ = filepath.WalkDir(filepath.Join(common, dir), func(path string, e fs.DirEntry, err error) error {
-		name, relErr := filepath.Rel(common, path)
+// resolvePath is a path of the configuration.
+func resolvePath(path, from string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	if !filepath.IsAbs(path) {
+		return filepath.Join(from, path)
+	}
+	return path
+}
+
+// addFiles adds every file below a folder. runs says that git runs them, or what they say; never samples.
+func (s sharedState) addFiles(dir, prefix string, runs bool) {
+	// The folder may be a link; what it names is what git reads.
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		s.addLink(dir, prefix, runs)
+		dir = to
+	}
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(dir, path)
 		if relErr != nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		name = filepath.ToSlash(name)
+		key := prefix + "/" + filepath.ToSlash(name)
 		switch {
+		case err != nil && runs:
+			s[key] = risky + unreadable
 		case err != nil:
-			s[name] = unreadable
+			s[key] = unreadable
 		case !e.IsDir():
-			s.addFile(common, name, name)
+			s.addFile(path, key, runs && !strings.HasSuffix(key, ".sample"))
 		}
 		return nil
 	})
 }
 
-func (s sharedState) addFile(common, name, key string) {
-	path := filepath.Join(common, filepath.FromSlash(name))
+func (s sharedState) addFile(path, key string, runs bool) {
 	fi, err := os.Lstat(path)
 	if err != nil {
 		return
@@ -93,8 +161,96 @@ func (s sharedState) addFile(common, name, key string) {
 		}
 	case fi.Mode()&fs.ModeSymlink != 0:
 		content, _ = os.Readlink(path)
+		if b, err := readFile(path); err == nil {
+			content += "\x00" + string(b)
+		}
 	}
 	s[key] = digest(fi.Mode().String(), content)
+	if runs {
+		s[key] = risky + s[key]
+	}
+}
+
+// addLink adds a path that should be a folder, unless it is one.
+func (s sharedState) addLink(path, key string, runs bool) {
+	if fi, err := os.Lstat(path); err == nil && !fi.IsDir() {
+		s.addFile(path, key, runs)
+	}
+}
+
+// addWorktrees adds the linked worktrees of the repository, of which the host may be one; those with a marker are trees of a driver.
+func (s sharedState) addWorktrees(common string) {
+	entries, err := os.ReadDir(filepath.Join(common, "worktrees"))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		dir := filepath.Join(common, "worktrees", e.Name())
+		if readMarker(dir) == nil {
+			s.addOwn(dir, "worktrees/"+e.Name()+"/")
+		}
+	}
+}
+
+// mostNested is how deep git directories of submodules are looked for: their names may have slashes.
+const mostNested = 8
+
+// addModules adds the configuration and the hooks of the host's submodules.
+func (s sharedState) addModules(dir, prefix string, depth int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil || depth == mostNested {
+		return
+	}
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		key := prefix + e.Name() + "/"
+		if !isGitDir(sub) {
+			s.addModules(sub, key, depth+1)
+			continue
+		}
+		s.addDir(sub, key, sub)
+		s.addModules(filepath.Join(sub, "modules"), key+"modules/", depth+1)
+	}
+}
+
+// addStash adds the entries of the stash, and when it was written last: between two trees one may have taken what the
+// other had put there, which leaves everything as it was but the times.
+func (s sharedState) addStash(common string) {
+	s.addFile(filepath.Join(common, "logs", "refs", "stash"), stashEntries, false)
+	if fi, err := os.Lstat(filepath.Join(common, "refs", "stash")); err == nil {
+		s[stashWritten] = fmt.Sprintf("loose %d", statOf(fi).ctime)
+		return
+	}
+	if _, ok := s[stashEntries]; ok {
+		return // packed, by a gc
+	}
+	logs := filepath.Join(common, "logs", "refs")
+	var names []string
+	entries, _ := os.ReadDir(logs)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	var at int64
+	if fi, err := os.Lstat(logs); err == nil {
+		at = statOf(fi).mtime
+	}
+	s[stashWritten] = fmt.Sprintf("none %q %d", names, at)
+}
+
+const (
+	stashEntries = "stash entries"
+	stashWritten = "stash"
+)
+
+// stashMoved reports that the stash was used though it says what it said before.
+func (s sharedState) stashMoved(now sharedState) bool {
+	before, after := s[stashWritten], now[stashWritten]
+	if before == after || after == "" || s[stashEntries] != now[stashEntries] || s["refs/stash"] != now["refs/stash"] {
+		return false
+	}
+	was, is := before[:strings.LastIndexByte(before, ' ')+1], after[:strings.LastIndexByte(after, ' ')+1]
+	// Another log beside it changes the folder's time too. A ref that was packed and is loose again was written.
+	return was == is || strings.HasPrefix(after, "loose")
 }
 
 // digest hashes a value together with an earlier one.
@@ -107,16 +263,25 @@ func digest(before, value string) string {
 func (s sharedState) changes(now sharedState) []worktree.HostChange {
 	var out []worktree.HostChange
 	for key, value := range now {
+		if key == stashWritten {
+			continue
+		}
+		dangerous := strings.HasPrefix(value, risky)
 		if old, ok := s[key]; !ok {
-			out = append(out, worktree.HostChange{Key: key, Change: "added", Dangerous: runsPrograms(key)})
+			// A worktree that the agent has made misleads nobody but those who go there.
+			dangerous = dangerous && !inWorktree(key)
+			out = append(out, worktree.HostChange{Key: key, Change: "added", Dangerous: dangerous})
 		} else if old != value {
-			out = append(out, worktree.HostChange{Key: key, Change: "changed", Dangerous: runsPrograms(key)})
+			out = append(out, worktree.HostChange{Key: key, Change: "changed", Dangerous: dangerous})
 		}
 	}
 	for key := range s {
-		if _, ok := now[key]; !ok {
-			out = append(out, worktree.HostChange{Key: key, Change: "removed"})
+		if _, ok := now[key]; !ok && key != stashWritten {
+			out = append(out, worktree.HostChange{Key: key, Change: "removed", Dangerous: uncovers(key)})
 		}
+	}
+	if s.stashMoved(now) {
+		out = append(out, worktree.HostChange{Key: stashWritten, Change: "changed"})
 	}
 	slices.SortFunc(out, func(a, b worktree.HostChange) int { return strings.Compare(a.Key, b.Key) })
 	return out
@@ -130,44 +295,4 @@ func (d *Driver) frozenShared(id string) (sharedState, error) {
 	}
 	s := sharedState{}
 	return s, json.Unmarshal(b, &s)
-}
-
-// programKeys are the configuration keys whose value git runs, or that make it read such keys from elsewhere.
-// A star stands for any subsection.
-var programKeys = []string{
-	"core.hookspath", "core.fsmonitor", "core.sshcommand", "core.editor", "core.pager", "core.askpass",
-	"core.gitproxy", "core.alternaterefscommand", "core.attributesfile", "sequence.editor", "pager.*",
-	"filter.*.clean", "filter.*.smudge", "filter.*.process", "diff.external", "diff.*.command", "diff.*.textconv",
-	"merge.*.driver", "mergetool.*.cmd", "mergetool.*.path", "difftool.*.cmd", "difftool.*.path", "guitool.*.cmd",
-	"alias.*", "credential.helper", "credential.*.helper", "gpg.program", "gpg.*.program", "gpg.ssh.defaultkeycommand",
-	"interactive.difffilter", "include.path", "includeif.*", "init.templatedir", "browser.*.cmd", "browser.*.path",
-	"man.*.cmd", "man.*.path", "remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs", "remote.*.url",
-	"remote.*.pushurl", "remote.*.proxy", "url.*.insteadof", "url.*.pushinsteadof", "protocol.*",
-	"uploadpack.packobjectshook", "submodule.*.update", "submodule.*.url", "trailer.*.command", "trailer.*.cmd",
-	"sendemail.*", "instaweb.*", "web.browser", "uploadarchive.*", "tar.*.command", "hook.*", "maintenance.*",
-	"http.proxy", "core.worktree", "imap.tunnel",
-}
-
-// runsPrograms reports whether a new value of a shared key can make git run a program.
-func runsPrograms(key string) bool {
-	if strings.HasPrefix(key, "hooks/") {
-		return !strings.HasSuffix(key, ".sample")
-	}
-	name, ok := strings.CutPrefix(key, "config ")
-	if !ok {
-		if name, ok = strings.CutPrefix(key, "config.worktree "); !ok {
-			// A configuration that cannot be parsed may hold anything.
-			return key == "config" || key == "config.worktree"
-		}
-	}
-	for _, p := range programKeys {
-		before, after, star := strings.Cut(p, "*")
-		if !star && name == p {
-			return true
-		}
-		if star && strings.HasPrefix(name, before) && strings.HasSuffix(name, after) && len(name) >= len(before)+len(after) {
-			return true
-		}
-	}
-	return false
 }

@@ -48,7 +48,7 @@ func TestHostChangesAreReported(t *testing.T) {
 	_, err := tryGit(other.Dir, nil, "--git-dir="+filepath.Join(host, ".git"), "config", "core.bare", "true")
 	require.NoError(t, err)
 	p = collect(t, d, other)
-	require.Equal(t, []worktree.HostChange{{Key: "config core.bare", Change: "changed"}}, p.HostChanges)
+	require.Equal(t, []worktree.HostChange{{Key: "config core.bare", Change: "changed", Dangerous: true}}, p.HostChanges)
 
 	// What cannot be parsed is dangerous, and collect does not stumble over it.
 	put(t, host, ".git/config", "[core\n")

@@ -41,7 +41,8 @@ type record struct {
 	Boot     string            `json:"boot,omitempty"`
 	Identity worktree.Identity `json:"identity"`
 	Resolved worktree.Resolved `json:"resolved"`
-	// Host is the configured path, Common the repository's common directory, Admin the folder made in it.
+	// Host is the configured path, Common the repository's common directory, Admin the folder made in it, or the git
+	// directory of a private tree.
 	Host   string `json:"host"`
 	Common string `json:"common"`
 	Admin  string `json:"admin"`
