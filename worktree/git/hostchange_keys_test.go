@@ -111,7 +111,7 @@ func TestHostChangesOfEveryKind(t *testing.T) {
 			git(t, l.Dir, "tag", "v9")
 			git(t, l.Dir, "update-ref", "refs/heads/main", "HEAD~1")
 			git(t, l.Dir, "tag", "-d", "v1")
-		}, []string{"added refs/notes/commits", "added refs/tags/v9", "changed refs/heads/main", "removed refs/tags/v1"}},
+		}, []string{"changed refs/heads/main", "added refs/notes/commits", "removed refs/tags/v1", "added refs/tags/v9"}},
 		{"trees of others", func(t *testing.T, l worktree.Lease) {
 			acquire(t, d, agents(100)[98], "")
 			private(t, d, agents(100)[99], "")
