@@ -272,6 +272,7 @@ func wire(err error) error {
 	var app *temporal.ApplicationError
 	var gone *worktree.GoneError
 	var needs *worktree.NeedsGitError
+	var missing *worktree.MissingError
 	var m *model.Error
 	var broken *transcript.BrokenError
 	msg := cut(err.Error(), mostError)
@@ -280,7 +281,7 @@ func wire(err error) error {
 		return err
 	case ofBlob(err) != nil:
 		return ofBlob(err)
-	case fault.IsConfig(err), errors.As(err, &needs):
+	case fault.IsConfig(err), errors.As(err, &needs), errors.As(err, &missing):
 		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorConfig, nil)
 	case errors.As(err, &broken):
 		return temporal.NewNonRetryableApplicationError(msg, protocol.ErrorBlobAltered, nil)

@@ -86,6 +86,7 @@ func TestErrorsOfTrees(t *testing.T) {
 		"no repositories": {nil, protocol.ErrorConfig},
 		"gone":            {&trees{err: &worktree.GoneError{ID: "x", Why: "removed"}}, protocol.ErrorGone},
 		"needs git":       {&trees{err: &worktree.NeedsGitError{}}, protocol.ErrorConfig},
+		"lacks an object": {&trees{err: &worktree.MissingError{}}, protocol.ErrorConfig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := activities.Config{Worktrees: tc.provider, HostQueue: "q@h"}

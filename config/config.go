@@ -116,6 +116,10 @@ type Worktrees struct {
 	// Private makes all trees private, PrivateRepos those of the named repositories, whatever an agent asks for.
 	Private      bool
 	PrivateRepos []string
+	// Git is the path of a git binary for repositories that cannot be served without; Filters are the filter drivers
+	// that it may run.
+	Git     string
+	Filters []string
 }
 
 // DefaultPinCap is the pin cap of a file that sets none.

@@ -14,7 +14,10 @@ import (
 	"github.com/assent-dev/assent/toolbox"
 )
 
-var envName = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]*\z`)
+var (
+	envName    = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]*\z`)
+	filterName = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]*\z`)
+)
 
 // notBuilt refuses a section whose capability is specified and does not exist yet.
 func (v value) notBuilt(feature string) {
@@ -115,7 +118,12 @@ func (v value) worktrees(w *Worktrees) {
 		field{"pinCap", func(v value) { w.PinCap = v.integer(0) }},
 		field{"minFree", func(v value) { w.MinFree = v.bytes() }},
 		field{"private", func(v value) { v.private(w) }},
+		field{"git", func(v value) { w.Git = v.path() }},
+		field{"filters", func(v value) { w.Filters = v.filters() }},
 	)
+	if len(w.Filters) > 0 && w.Git == "" && v.r.err == nil {
+		v.fail("filters need git, the path of the binary that runs them")
+	}
 	for i, name := range w.PrivateRepos {
 		if _, ok := w.Repos[name]; !ok {
 			e := v.r.errorAt(v.r.nearest(fmt.Sprintf("%s.private[%d]", v.key, i)), "", fmt.Sprintf("unknown repository %q", name))
@@ -136,6 +144,23 @@ func (v value) private(w *Worktrees) {
 		return
 	}
 	w.Private = v.boolean()
+}
+
+// filters reads the names of filter drivers of git.
+func (v value) filters() []string {
+	out := []string{}
+	v.list("a list of strings", func(e value) {
+		name := e.name()
+		switch {
+		case e.r.err != nil:
+		case !filterName.MatchString(name):
+			e.fail("%q is no name of a filter", name)
+		case slices.Contains(out, name):
+			e.fail("%q stands twice", name)
+		}
+		out = append(out, name)
+	})
+	return out
 }
 
 // admitted reads hosts, addresses and CIDR prefixes.

@@ -157,7 +157,23 @@ type NeedsGitError struct {
 	Reason string
 }
 
-func (e *NeedsGitError) Error() string { return "repository needs the git program: " + e.Reason }
+func (e *NeedsGitError) Error() string {
+	return "repository needs the git program, which worktrees.git can name: " + e.Reason
+}
+
+// MissingError reports an object that a tree needs and the repository lacks, as a partial clone does. Nothing is
+// fetched for an agent: fetch the object into the repository first.
+type MissingError struct {
+	// Object is its full id; Path is where the tree has it, empty if that is not known.
+	Object, Path string
+}
+
+func (e *MissingError) Error() string {
+	if e.Path != "" {
+		return fmt.Sprintf("repository lacks object %s of %q", e.Object, e.Path)
+	}
+	return "repository lacks object " + e.Object
+}
 
 // SpaceError reports a disk that is too full for another tree. Trying again helps once there is room.
 type SpaceError struct {

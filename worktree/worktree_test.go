@@ -10,7 +10,9 @@ import (
 
 func TestErrorsSayWhatHappened(t *testing.T) {
 	require.EqualError(t, &worktree.NotCollectedError{ID: "a"}, `worktree "a" holds work that was not collected`)
-	require.EqualError(t, &worktree.NeedsGitError{Reason: "grafts"}, "repository needs the git program: grafts")
+	require.EqualError(t, &worktree.NeedsGitError{Reason: "grafts"}, "repository needs the git program, which worktrees.git can name: grafts")
+	require.EqualError(t, &worktree.MissingError{Object: "ab"}, "repository lacks object ab")
+	require.EqualError(t, &worktree.MissingError{Object: "ab", Path: "a b"}, `repository lacks object ab of "a b"`)
 	require.EqualError(t, &worktree.SpaceError{Free: 1, Min: 2}, "no room for a worktree: 1 bytes free, 2 wanted")
 	require.EqualError(t, &worktree.ChangingError{Path: "a\n"}, `"a\n" keeps changing while it is read`)
 }

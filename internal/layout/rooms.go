@@ -45,12 +45,13 @@ var Rooms = []Room{
 	{"permission/argv", 0, "shell text to segments of literal tokens; token patterns", []string{shell + "/syntax"}, effects},
 
 	{"blob", 1, "content-addressed bytes: the interface, the directory driver and the one in memory", nil, nil},
+	{"internal/gitproc", 1, "one configured git binary, run closed, bounded and reaped", []string{"golang.org/x/sys"}, nil},
 	{"worktree", 1, "isolation, lease, patch, provider: words and policy, no git", nil, effects},
 
 	{"tool", 2, "definitions, schemas, contracts, validation, results", []string{
 		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/net/idna", "golang.org/x/text",
 	}, effects},
-	{"worktree/git", 2, "the worktree driver on go-git; starts no git", []string{
+	{"worktree/git", 2, "the worktree driver on go-git; starts git only for what that cannot serve", []string{
 		"github.com/go-git/go-git/v5", "github.com/go-git/go-billy/v5", "golang.org/x/sys",
 	}, []string{"os/exec", "net/http"}},
 	{"blob/blobtest", 2, "the conformance suite of blob stores", []string{testify}, nil},

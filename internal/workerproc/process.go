@@ -169,7 +169,9 @@ func openTrees(f *config.File) (*git.Driver, error) {
 		return nil, err
 	}
 	return git.New(git.Config{Repos: w.Repos, Root: root, PinCap: &w.PinCap, KeepOnError: w.KeepOnError, MinFree: w.MinFree,
-		Private: w.Private, PrivateRepos: w.PrivateRepos})
+		Private: w.Private, PrivateRepos: w.PrivateRepos,
+
+		Git: w.Git, Filters: w.Filters})
 }
 
 // start builds the worker and lets it poll.

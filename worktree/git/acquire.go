@@ -65,19 +65,17 @@ func (d *Driver) make(ctx context.Context, id string, who worktree.Identity, at 
 	if err := d.checkSpace(); err != nil {
 		return fail(err)
 	}
-	h, err := d.openHost(at.Repo)
-	if err != nil {
-		return fail(err)
-	}
-	defer h.close()
-	p, err := h.planAt(ctx, at)
+	m, err := d.maker(ctx, at)
 	if err != nil {
 		return fail(fmt.Errorf("acquire %q: %w", id, err))
 	}
+	defer m.close()
+	h := m.host()
 	at.Private = at.Private || d.private(at.Repo)
 	r := &record{
 		State: stateMaking, Nonce: newNonce(), Boot: bootID(), Identity: who, Resolved: at, Host: h.path,
 		Common: h.common, Admin: filepath.Join(h.common, "worktrees", id), Created: time.Now().UTC(),
+		Git: m.version(),
 	}
 	if at.Private {
 		r.Admin = d.privateDir(id)
@@ -89,7 +87,7 @@ func (d *Driver) make(ctx context.Context, id string, who worktree.Identity, at 
 		return fail(err)
 	}
 	d.step("record-making")
-	if err := d.build(ctx, id, r, h, p); err != nil {
+	if err := d.build(ctx, id, r, m); err != nil {
 		// The record goes last: if this fails, the next acquire or sweep finds it and tries again.
 		return fail(errors.Join(fmt.Errorf("acquire %q: %w", id, err), d.undo(id, r)))
 	}
@@ -118,8 +116,11 @@ func (h *host) planAt(ctx context.Context, at worktree.Resolved) (*plan, error) 
 
 // build makes everything that the record speaks of. Its last step is the ready record: whoever finds that,
 // finds a whole tree.
-func (d *Driver) build(ctx context.Context, id string, r *record, h *host, p *plan) error {
-	if err := d.attach(id, r, h); err != nil {
+func (d *Driver) build(ctx context.Context, id string, r *record, m maker) error {
+	if err := m.prepare(ctx, id); err != nil {
+		return err
+	}
+	if err := d.attach(id, r, m.host()); err != nil {
 		return err
 	}
 	dir := d.treeDir(id)
@@ -127,31 +128,19 @@ func (d *Driver) build(ctx context.Context, id string, r *record, h *host, p *pl
 		return err
 	}
 	d.step("tree-made")
-	into, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	c := &checkout{
-		ctx: ctx, objects: h.objects, into: newStack(into, true), mtime: time.Now().Add(-2 * time.Second), step: d.step,
-	}
-	if h.work != "" {
-		if root, err := os.OpenRoot(h.work); err == nil {
-			c.host = newStack(root, false)
-		}
-	}
-	if err := c.run(p.entries); err != nil {
+	if err := m.files(ctx, id); err != nil {
 		return err
 	}
 	d.step("files-written")
-	if err := d.link(id, r, h); err != nil {
+	if err := d.link(id, r, m.host()); err != nil {
 		return err
 	}
 	d.step("link-written")
-	if err := writeIndex(filepath.Join(r.Admin, "index"), p.entries, p.folders); err != nil {
-		return fmt.Errorf("write index: %w", err)
+	if err := m.index(r, id); err != nil {
+		return err
 	}
 	d.step("index-written")
-	if err := d.freeze(id, r, h, p); err != nil {
+	if err := d.freeze(id, r, m.planned()); err != nil {
 		return fmt.Errorf("freeze base: %w", err)
 	}
 	d.step("frozen")
@@ -165,6 +154,9 @@ func (d *Driver) build(ctx context.Context, id string, r *record, h *host, p *pl
 
 // undo removes whatever a record in state making may have left, and the record.
 func (d *Driver) undo(id string, r *record) error {
+	if err := d.endGit(id); err != nil {
+		return fmt.Errorf("undo %q: %w", id, err)
+	}
 	if err := d.removeTree(id, r); err != nil {
 		return fmt.Errorf("undo %q: %w", id, err)
 	}

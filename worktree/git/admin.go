@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/assent-dev/assent/fault"
@@ -92,7 +93,8 @@ func (d *Driver) makeAdmin(id string, r *record) error {
 
 // firstLog is the first line of a tree's HEAD log.
 func (r *record) firstLog() string {
-	return fmt.Sprintf("%040d %s assent <assent@localhost> %d +0000\tacquire\n", 0, r.Resolved.Commit, r.Created.Unix())
+	none := strings.Repeat("0", len(r.Resolved.Commit))
+	return fmt.Sprintf("%s %s assent <assent@localhost> %d +0000\tacquire\n", none, r.Resolved.Commit, r.Created.Unix())
 }
 
 // readMarker returns the marker of an admin folder, nil if there is none.

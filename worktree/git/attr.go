@@ -133,6 +133,8 @@ func validAttr(name string) bool {
 
 // attributes answers which attributes a path has.
 type attributes struct {
+	// byGit keeps rules that only git can follow.
+	byGit        bool
 	files        map[string][]attrRule
 	info, config []attrRule
 	macros       map[string]attrRule
@@ -141,12 +143,12 @@ type attributes struct {
 // newAttributes starts with the rules that lie outside the tree. Any rule that asks for a program or an encoding
 // table is refused with a *worktree.NeedsGitError, whether a file matches it or not: the agent may make one that does.
 func newAttributes(s settings) (*attributes, error) {
-	a := &attributes{files: map[string][]attrRule{}, macros: map[string]attrRule{}}
+	a := &attributes{byGit: s.ByGit, files: map[string][]attrRule{}, macros: map[string]attrRule{}}
 	a.define(parseAttributes("[attr]binary -diff -merge -text", "", true))
 	a.config = parseAttributes(s.Attributes, "", true)
 	a.define(a.config)
 	a.info = parseAttributes(s.InfoAttributes, "", true)
-	return a, errors.Join(refuseRules(a.config, "core.attributesFile"), refuseRules(a.info, "info/attributes"))
+	return a, errors.Join(a.refuse(a.config, "core.attributesFile"), a.refuse(a.info, "info/attributes"))
 }
 
 // add takes the .gitattributes of a folder. The top folder must come first, and finish after it.
@@ -156,11 +158,14 @@ func (a *attributes) add(dir, text string) error {
 		a.define(rules)
 	}
 	a.files[dir] = rules
-	return refuseRules(rules, path.Join(dir, ".gitattributes"))
+	return a.refuse(rules, path.Join(dir, ".gitattributes"))
 }
 
-// refuseRules refuses what git does with programs, tables or keyword expansion.
-func refuseRules(rules []attrRule, file string) error {
+// refuse refuses what git does with programs, tables or keyword expansion.
+func (a *attributes) refuse(rules []attrRule, file string) error {
+	if a.byGit {
+		return nil
+	}
 	for _, r := range rules {
 		for i, name := range r.names {
 			v := r.value[i]

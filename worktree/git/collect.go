@@ -49,14 +49,14 @@ func (d *Driver) Collect(ctx context.Context, l worktree.Lease) (worktree.Patch,
 }
 
 func (d *Driver) collect(ctx context.Context, id string, r *record) (worktree.Patch, error) {
-	f, err := d.unfreeze(id, r)
+	read, done, err := d.reader(ctx, id, r)
 	if err != nil {
 		return worktree.Patch{}, err
 	}
-	defer f.objects.close()
+	defer done()
 	var p worktree.Patch
 	for try := 1; ; try++ {
-		p, err = d.read(ctx, id, r, f)
+		p, err = read()
 		var changing *worktree.ChangingError
 		if !errors.As(err, &changing) || try == collectTries {
 			break
@@ -73,6 +73,18 @@ func (d *Driver) collect(ctx context.Context, id string, r *record) (worktree.Pa
 	return p, nil
 }
 
+// reader returns what reads the tree once, by the way in which it was made, and what is to be called in the end.
+func (d *Driver) reader(ctx context.Context, id string, r *record) (read func() (worktree.Patch, error), done func(), err error) {
+	if r.Git != "" {
+		return d.gitReader(ctx, id, r)
+	}
+	f, err := d.unfreeze(id, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func() (worktree.Patch, error) { return d.read(ctx, id, r, f) }, f.objects.close, nil
+}
+
 // frozen is what a tree is compared with.
 type frozen struct {
 	entries  []entry
@@ -86,6 +98,25 @@ type frozen struct {
 
 // unfreeze loads what freeze kept. The rules of the base come from its blobs, which are verified by their ids.
 func (d *Driver) unfreeze(id string, r *record) (*frozen, error) {
+	f, err := d.unfreezeIndex(id)
+	if err != nil {
+		return nil, err
+	}
+	if f.objects, err = openObjects(r.Common); err != nil {
+		return nil, err
+	}
+	if err := f.rules(f.blob); err != nil {
+		f.objects.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// blob returns the content of a file of the base, verified.
+func (f *frozen) blob(e *entry) ([]byte, error) { return f.objects.readAs(plumbing.BlobObject, e.id) }
+
+// unfreezeIndex loads the base and the settings.
+func (d *Driver) unfreezeIndex(id string) (*frozen, error) {
 	index, err := os.ReadFile(filepath.Join(d.stateDir(id), frozenIndex))
 	if err != nil {
 		return nil, err
@@ -108,18 +139,11 @@ func (d *Driver) unfreeze(id string, r *record) (*frozen, error) {
 			f.tracked[dir] = true
 		}
 	}
-	if f.objects, err = openObjects(r.Common); err != nil {
-		return nil, err
-	}
-	if err := f.rules(); err != nil {
-		f.objects.close()
-		return nil, err
-	}
 	return f, nil
 }
 
-// rules reads the ignore and attribute files of the base, the top folder's first.
-func (f *frozen) rules() error {
+// rules reads the ignore and attribute files of the base, the top folder's first. content gives the text of one.
+func (f *frozen) rules(content func(e *entry) ([]byte, error)) error {
 	f.ignore = &ignoreRules{files: map[string][]pathPattern{},
 		info: parseIgnore(f.settings.InfoExclude, ""), config: parseIgnore(f.settings.Excludes, "")}
 	var err error
@@ -134,7 +158,7 @@ func (f *frozen) rules() error {
 			if e.mode != modeFile && e.mode != modeExec || (dir == "") != top || name != ".gitignore" && name != ".gitattributes" {
 				continue
 			}
-			text, err := f.objects.readAs(plumbing.BlobObject, e.id)
+			text, err := content(e)
 			if err != nil {
 				return err
 			}

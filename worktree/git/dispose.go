@@ -48,6 +48,9 @@ func (d *Driver) remove(id string, r *record, why string) error {
 		}
 	}
 	d.step("record-disposing")
+	if err := d.endGit(id); err != nil {
+		return fmt.Errorf("dispose %q: %w", id, err)
+	}
 	if err := d.removeTree(id, r); err != nil {
 		return fmt.Errorf("dispose %q: %w", id, err)
 	}

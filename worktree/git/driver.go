@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/gitproc"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -37,6 +38,12 @@ type Config struct {
 	// the repositories whose trees are.
 	Private      bool
 	PrivateRepos []string
+	// Git is the absolute path of a git binary that serves repositories which the built-in reader refuses. Without
+	// one they are a *worktree.NeedsGitError.
+	Git string
+	// Filters are the names of filter drivers that git may run, for example lfs. Their commands are those that the
+	// repository's configuration holds when a tree is made. Of others, files stay as they are stored.
+	Filters []string
 }
 
 // Driver makes, reads and removes linked worktrees below one root. It implements worktree.Provider.
@@ -49,6 +56,8 @@ type Driver struct {
 	private func(repo string) bool
 	hostID  string
 	euid    int
+	git     *gitproc.Program
+	filters []string
 	// step is called with the name of each step that leaves something on disk; tests die there.
 	step func(name string)
 
@@ -95,6 +104,9 @@ func New(c Config) (*Driver, error) {
 		if within(d.root, path) {
 			return nil, fault.Configf("worktrees.root", "%q lies inside repository %q", c.Root, name)
 		}
+	}
+	if err := d.openGit(c); err != nil {
+		return nil, err
 	}
 	d.hostID, err = hostID(d.root)
 	return d, err

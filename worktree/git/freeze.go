@@ -19,7 +19,7 @@ const (
 )
 
 // freeze keeps the base index, the settings and the state of the shared repository, and completes the record.
-func (d *Driver) freeze(id string, r *record, h *host, p *plan) error {
+func (d *Driver) freeze(id string, r *record, p *plan) error {
 	var index bytes.Buffer
 	if err := encodeIndex(&index, p.entries, nil); err != nil {
 		return err
@@ -60,7 +60,12 @@ func clockOf(dir string) (int64, error) {
 
 // thaw removes the frozen files.
 func (d *Driver) thaw(id string) error {
-	for _, name := range []string{frozenIndex, frozenSettings, frozenHost, flushedMark} {
+	for _, dir := range []string{frozenGit, "collect"} {
+		if err := deleteAll(filepath.Join(d.stateDir(id), dir)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{frozenIndex, frozenSettings, frozenHost, frozenList, flushedMark} {
 		if err := os.Remove(filepath.Join(d.stateDir(id), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -33,6 +33,10 @@ type settings struct {
 	EOL      string `json:"eol,omitempty"`
 	// FileMode says whether executable bits on disk mean anything.
 	FileMode bool `json:"fileMode"`
+	// ByGit says that git converts the files: rules that ask for it are not refused. NoLinks says that it makes
+	// files of links.
+	ByGit   bool `json:"byGit,omitempty"`
+	NoLinks bool `json:"noLinks,omitempty"`
 	// Excludes and Attributes are the contents of core.excludesFile and core.attributesFile, InfoExclude and
 	// InfoAttributes those of info/exclude and info/attributes.
 	Excludes       string `json:"excludes,omitempty"`
@@ -41,9 +45,26 @@ type settings struct {
 	InfoAttributes string `json:"infoAttributes,omitempty"`
 }
 
-// openHost opens the repository of a configured name. Errors: *fault.ConfigError for what is not a repository
-// or is somebody else's, *worktree.NeedsGitError for what this driver does not serve. The caller closes it.
+// openHost opens the repository of a configured name. Errors: those of findHost, and *worktree.NeedsGitError for
+// what cannot be served without git. The caller closes it.
 func (d *Driver) openHost(name string) (*host, error) {
+	h, err := d.findHost(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.configure(); err != nil {
+		return nil, err
+	}
+	if h.objects, err = openObjects(h.common); err != nil {
+		return nil, err
+	}
+	h.refs = openRefs(h.gitDir, h.common)
+	return h, nil
+}
+
+// findHost finds the folders of the repository of a configured name and reads nothing of it. Errors are
+// *fault.ConfigError: it is not a repository, or somebody else's.
+func (d *Driver) findHost(name string) (*host, error) {
 	key := "worktrees.repos." + name
 	path, ok := d.repos[name]
 	if !ok {
@@ -69,17 +90,17 @@ func (d *Driver) openHost(name string) (*host, error) {
 	if strings.ContainsAny(h.common, "\n\r") {
 		return nil, fault.Configf(key, "%q holds a line break, which git cannot record", h.common)
 	}
-	if err := h.configure(key); err != nil {
-		return nil, err
-	}
-	if h.objects, err = openObjects(h.common); err != nil {
-		return nil, err
-	}
-	h.refs = openRefs(h.gitDir, h.common)
 	return h, nil
 }
 
-func (h *host) close() { h.objects.close() }
+func (h *host) close() {
+	if h.objects != nil {
+		h.objects.close()
+	}
+}
+
+// key is the configuration key of the repository.
+func (h *host) key() string { return "worktrees.repos." + h.name }
 
 // locate finds the git directory, the common directory and the working directory of h.path, and does not search
 // the folders above: a configured path that is a folder inside a repository is a mistake.
@@ -149,19 +170,24 @@ func isGitDir(dir string) bool {
 }
 
 // configure reads the configuration, refuses what the driver does not serve, and takes what files depend on.
-func (h *host) configure(key string) error {
+func (h *host) configure() error {
 	text, err := readOptional(filepath.Join(h.common, "config"))
 	if err != nil {
-		return &fault.ConfigError{Key: key, Msg: "configuration cannot be read", Cause: err}
+		return &fault.ConfigError{Key: h.key(), Msg: "configuration cannot be read", Cause: err}
 	}
 	list, err := parseConfig(text)
 	if err != nil {
-		return &fault.ConfigError{Key: key, Msg: fmt.Sprintf("%q cannot be read", filepath.Join(h.common, "config")), Cause: err}
+		return &fault.ConfigError{Key: h.key(), Msg: fmt.Sprintf("%q cannot be read", filepath.Join(h.common, "config")), Cause: err}
 	}
 	h.config = newConfig(list)
 	if err := h.refuse(); err != nil {
 		return err
 	}
+	return h.settle()
+}
+
+// settle takes from the configuration, and from the files that it names, what the files of a tree depend on.
+func (h *host) settle() error {
 	s := settings{AutoCRLF: "false", EOL: strings.ToLower(h.config.text("core.eol"))}
 	if strings.EqualFold(h.config.text("core.autocrlf"), "input") {
 		s.AutoCRLF = "input"
@@ -173,6 +199,7 @@ func (h *host) configure(key string) error {
 	if s.EOL == "native" {
 		s.EOL = "lf"
 	}
+	var err error
 	if s.FileMode, err = h.config.flag("core.filemode", true); err != nil {
 		return err
 	}
@@ -190,7 +217,7 @@ func (h *host) configure(key string) error {
 			continue
 		}
 		if *f.into, err = readOptional(h.expand(f.path)); err != nil {
-			return &fault.ConfigError{Key: key, Msg: "rules cannot be read", Cause: err}
+			return &fault.ConfigError{Key: h.key(), Msg: "rules cannot be read", Cause: err}
 		}
 	}
 	h.settings = s

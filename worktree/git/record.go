@@ -46,6 +46,8 @@ type record struct {
 	Host   string `json:"host"`
 	Common string `json:"common"`
 	Admin  string `json:"admin"`
+	// Git is the version of the git that made the tree, empty if none did. Its collect is git's too.
+	Git string `json:"git,omitempty"`
 	// Dev and Ino identify the tree's directory; Dev is compared only within one boot.
 	Dev uint64 `json:"dev,omitempty"`
 	Ino uint64 `json:"ino,omitempty"`

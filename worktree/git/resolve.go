@@ -24,15 +24,23 @@ func (d *Driver) Resolve(ctx context.Context, iso worktree.Isolation) (worktree.
 	if err := ctx.Err(); err != nil {
 		return worktree.Resolved{}, err
 	}
+	ref := iso.Ref
+	if ref == "" {
+		ref = "HEAD"
+	}
+	at, err := d.resolve(iso, ref)
+	if d.needsGit(err) {
+		return d.resolveByGit(ctx, iso, ref)
+	}
+	return at, err
+}
+
+func (d *Driver) resolve(iso worktree.Isolation, ref string) (worktree.Resolved, error) {
 	h, err := d.openHost(iso.Repo)
 	if err != nil {
 		return worktree.Resolved{}, err
 	}
 	defer h.close()
-	ref := iso.Ref
-	if ref == "" {
-		ref = "HEAD"
-	}
 	id, err := h.resolve(ref)
 	if err != nil {
 		return worktree.Resolved{}, err
@@ -48,23 +56,14 @@ func (d *Driver) Resolve(ctx context.Context, iso worktree.Isolation) (worktree.
 // resolve returns the commit of a revision.
 func (h *host) resolve(ref string) (plumbing.Hash, error) {
 	bad := func(format string, args ...any) (plumbing.Hash, error) {
-		return plumbing.ZeroHash, fault.Configf("isolation.ref", "%q "+format, append([]any{ref}, args...)...)
+		return plumbing.ZeroHash, badRef(ref, format, args...)
 	}
 	if err := h.refuseReplaced(); err != nil {
 		return plumbing.ZeroHash, err
 	}
-	if strings.HasPrefix(ref, "-") {
-		return bad("looks like an option")
-	}
-	name, suffix := ref, ""
-	if i := strings.IndexAny(ref, "~^"); i >= 0 {
-		name, suffix = ref[:i], ref[i:]
-	}
-	if name == "@" {
-		name = "HEAD"
-	}
-	if !validRef(name) {
-		return bad("is not a ref name or an object id")
+	name, suffix, err := splitRevision(ref)
+	if err != nil {
+		return plumbing.ZeroHash, err
 	}
 	id, err := h.named(name)
 	var unborn *unbornError
@@ -83,6 +82,29 @@ func (h *host) resolve(ref string) (plumbing.Hash, error) {
 		return bad("does not name a commit in repository %q", h.name)
 	}
 	return id, err
+}
+
+// badRef is the error of a revision that cannot be served.
+func badRef(ref, format string, args ...any) error {
+	return fault.Configf("isolation.ref", "%q "+format, append([]any{ref}, args...)...)
+}
+
+// splitRevision parts a revision into a name, which is valid, and its suffixes, which may not be.
+func splitRevision(ref string) (name, suffix string, err error) {
+	if strings.HasPrefix(ref, "-") {
+		return "", "", badRef(ref, "looks like an option")
+	}
+	name = ref
+	if i := strings.IndexAny(ref, "~^"); i >= 0 {
+		name, suffix = ref[:i], ref[i:]
+	}
+	if name == "@" {
+		name = "HEAD"
+	}
+	if !validRef(name) {
+		return "", "", badRef(ref, "is not a ref name or an object id")
+	}
+	return name, suffix, nil
 }
 
 // unbornError reports a branch without a commit.

@@ -29,6 +29,8 @@ type scan struct {
 	settings settings
 	objects  *objectStore
 	racyFrom int64
+	// take, if not nil, receives the files that are not as they were, instead of hashing them here.
+	take func(root *os.Root, name string, e *entry) error
 
 	found             []entry
 	warnings, ignored []string
@@ -189,6 +191,15 @@ func (s *scan) file(root *os.Root, name, path string, fi fs.FileInfo, base *entr
 		s.found = append(s.found, e)
 		return nil
 	}
+	if s.take != nil {
+		if err := s.take(root, name, &e); errors.Is(err, errChanging) {
+			return &worktree.ChangingError{Path: path}
+		} else if err != nil {
+			return fmt.Errorf("read %q: %w", path, err)
+		}
+		s.found = append(s.found, e)
+		return nil
+	}
 	if e.mode == modeLink {
 		to, err := root.Readlink(name)
 		if err != nil {
@@ -222,6 +233,9 @@ func (s *scan) file(root *os.Root, name, path string, fi fs.FileInfo, base *entr
 
 // fileMode returns the mode that git would store; where executable bits mean nothing, the base's stays.
 func (s *scan) fileMode(fi fs.FileInfo, base *entry) uint32 {
+	if s.settings.NoLinks && base != nil && base.mode == modeLink {
+		return modeLink
+	}
 	if !s.settings.FileMode {
 		if base != nil && base.mode == modeExec {
 			return modeExec
