@@ -88,7 +88,7 @@ func TestEveryActivityKnowsTheStore(t *testing.T) {
 		return err
 	}
 	all[protocol.ActivityCollectWorktree] = func(store string, _ *blob.Ref) error {
-		return b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{}, Store: store}, nil)
+		return b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{Run: runID}, Store: store}, nil)
 	}
 	// These say it in their result, or go on without the arguments.
 	told := map[string]bool{protocol.ToolPrefix: true, protocol.ActivityObserve: true, protocol.ActivityResolveToolset: true}

@@ -218,7 +218,7 @@ func sameCall(activityID, callID string) bool {
 
 // lost reports that the worktree a call belongs to is gone.
 func (e *Engine) lost(ctx context.Context, call tool.Call) *tool.Result {
-	if len(call.Lease) == 0 {
+	if len(call.Lease) == 0 && call.Isolation != string(worktree.Tree) {
 		return nil
 	}
 	var lease worktree.Lease
@@ -226,11 +226,18 @@ func (e *Engine) lost(ctx context.Context, call tool.Call) *tool.Result {
 		r := tool.Fail(tool.EnvironmentLost, why)
 		return &r
 	}
+	// A call that has no lease fails here too: a tool of an agent in a worktree never runs elsewhere.
 	if err := json.Unmarshal(call.Lease, &lease); err != nil {
 		return fail("the lease of the worktree cannot be read")
 	}
 	if e.cfg.Worktrees == nil {
 		return fail("this worker has no worktrees")
+	}
+	if lease.Dir != call.Dir {
+		return fail("the call names another directory than its worktree")
+	}
+	if err := sameRun(ctx, lease); err != nil {
+		return fail(err.Error())
 	}
 	if err := e.cfg.Worktrees.Check(ctx, lease); err != nil {
 		return fail(err.Error())

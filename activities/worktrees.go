@@ -2,10 +2,14 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"syscall"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/protocol"
@@ -24,6 +28,29 @@ func (e *Engine) ResolveRef(ctx context.Context, req protocol.RefRequest) (proto
 	return protocol.RefResponse{Resolved: at, HostQueue: e.cfg.HostQueue}, wire(err)
 }
 
+// treeAttempts is how often what fails at a tree is tried; a full disk is waited for as long as protocol.MaxTreeAttempts lets.
+const treeAttempts = 10
+
+// treeError is an error of a tree as the workflow gets it.
+func treeError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var space *worktree.SpaceError
+	if errors.As(err, &space) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return temporal.NewApplicationError(cut(err.Error(), mostError), protocol.ErrorSpace)
+	}
+	err = wire(err)
+	if activity.GetInfo(ctx).Attempt < treeAttempts {
+		return err
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return temporal.NewNonRetryableApplicationError(app.Message(), app.Type(), nil)
+	}
+	return temporal.NewNonRetryableApplicationError(cut(err.Error(), mostError), typeOf(err), nil)
+}
+
 // AcquireWorktree makes the tree of an agent, or returns the one it has.
 func (e *Engine) AcquireWorktree(ctx context.Context, req protocol.AcquireRequest) (worktree.Lease, error) {
 	if e.cfg.Worktrees == nil {
@@ -37,7 +64,41 @@ func (e *Engine) AcquireWorktree(ctx context.Context, req protocol.AcquireReques
 	if err == nil && req.Resolved.Private && !lease.Resolved.Private {
 		err = errNotPrivate
 	}
-	return lease, wire(err)
+	if err != nil {
+		return worktree.Lease{}, treeError(ctx, err)
+	}
+	lease.Run = activity.GetInfo(ctx).WorkflowExecution.RunID
+	return lease, nil
+}
+
+// sameRun refuses a tree of another run with a *worktree.GoneError: of one before a reset, whose work came after what this run
+// knows.
+func sameRun(ctx context.Context, l worktree.Lease) error {
+	if l.Run != activity.GetInfo(ctx).WorkflowExecution.RunID {
+		return &worktree.GoneError{ID: l.ID, Why: "it belongs to another run of the agent, as after a reset"}
+	}
+	return nil
+}
+
+// hostError says that the repository that all share was made to run programs, or nothing.
+func hostError(changes []worktree.HostChange) string {
+	var keys []string
+	for _, h := range changes {
+		if h.Dangerous {
+			keys = append(keys, cut(h.Key, 200)+" ("+h.Change+")")
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	more := ""
+	const few = 5
+	if len(keys) > few {
+		more = fmt.Sprintf(" and %d more", len(keys)-few)
+		keys = keys[:few]
+	}
+	return "while the agent worked, its repository on the host was changed so that git runs programs: " + strings.Join(keys, ", ") + more +
+		". Look at them before you run git there"
 }
 
 // errNotPrivate is for a provider that does not know of privacy.
@@ -54,17 +115,20 @@ func (e *Engine) CollectWorktree(ctx context.Context, req protocol.CollectReques
 	if err := e.sameStore(req.Store); err != nil {
 		return protocol.Artifact{}, err
 	}
+	if err := sameRun(ctx, req.Lease); err != nil {
+		return protocol.Artifact{}, wire(err)
+	}
 	defer heartbeats(ctx)()
 	patch, err := e.cfg.Worktrees.Collect(ctx, req.Lease)
 	if err != nil {
-		return protocol.Artifact{}, wire(err)
+		return protocol.Artifact{}, treeError(ctx, err)
 	}
 	ref, err := e.cfg.Blobs.Put(ctx, patch.Bytes)
 	if err != nil {
-		return protocol.Artifact{}, wire(err)
+		return protocol.Artifact{}, treeError(ctx, err)
 	}
 	a := protocol.Artifact{Kind: protocol.ArtifactPatch, Ref: ref, Files: patch.Files, Base: patch.Base, Tree: patch.Tree,
-		Warnings: patch.Warnings, Ignored: patch.Ignored, HostChanges: patch.HostChanges}
+		Warnings: patch.Warnings, Ignored: patch.Ignored, HostChanges: patch.HostChanges, Error: hostError(patch.HostChanges)}
 	if a.Files == nil {
 		a.Files = []worktree.File{}
 	}
@@ -124,12 +188,14 @@ func (e *Engine) DisposeWorktree(ctx context.Context, req protocol.DisposeReques
 	defer heartbeats(ctx)()
 	if req.Retain != "" {
 		kept, err := e.cfg.Worktrees.Retain(ctx, req.Lease, req.Retain)
-		if err != nil {
-			return protocol.DisposeResponse{}, wire(err)
+		var gone *worktree.GoneError
+		// Of one that is gone there may be traces in the repository.
+		if err != nil && !errors.As(err, &gone) {
+			return protocol.DisposeResponse{}, treeError(ctx, err)
 		}
 		if kept {
 			return protocol.DisposeResponse{Retained: req.Lease.Dir}, nil
 		}
 	}
-	return protocol.DisposeResponse{}, wire(e.cfg.Worktrees.Dispose(ctx, req.Lease, req.Force))
+	return protocol.DisposeResponse{}, treeError(ctx, e.cfg.Worktrees.Dispose(ctx, req.Lease, req.Force))
 }

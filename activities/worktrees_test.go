@@ -95,7 +95,7 @@ func TestErrorsOfTrees(t *testing.T) {
 			for _, err := range []error{
 				b.call("ref", b.engine.ResolveRef, protocol.RefRequest{}, &out),
 				b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &out),
-				b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{}, &out),
+				b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{Run: runID}}, &out),
 				b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Retain: "error"}, &out),
 				b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{}, &out),
 			} {
@@ -123,7 +123,7 @@ func TestArtifactsAreBounded(t *testing.T) {
 	}
 	b := treeBench(t, &trees{patch: p})
 	var art protocol.Artifact
-	require.NoError(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{}, &art))
+	require.NoError(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{Run: runID}}, &art))
 	require.LessOrEqual(t, len(raw(art)), 257<<10)
 	require.Contains(t, art.Warnings, "10000 ignored paths are not listed")
 	require.Contains(t, strings.Join(art.Warnings, "\n"), "more files are not listed")

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/assent-dev/assent/approval"
@@ -24,6 +26,10 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 		s.turn = req.Turn
 	case protocol.ActivityResolveRef:
 		s.tree = Pinned
+		var req protocol.RefRequest
+		if r.decode(a.GetInput(), &req); req.Restart > 0 {
+			r.tell(Event{Kind: AgentRestart, Restart: &Restart{Number: req.Restart, Lost: req.Lost}})
+		}
 	case protocol.ActivityAcquireWorktree:
 		s.tree = Acquired
 	case protocol.ActivityCollectWorktree:
@@ -51,6 +57,7 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 			r.abroad(s.call)
 			return
 		}
+		s.host = r.agent && a.GetTaskQueue().GetName() != r.queue
 		start := *s.call
 		r.sent(start.CallID)
 		r.tell(Event{Kind: ToolStart, Tool: &start})
@@ -121,6 +128,14 @@ func (r *Reader) activityEnd(id int64, result *commonpb.Payloads, failed string)
 		if r.decode(result, &resp) {
 			r.frozen(resp)
 		}
+	}
+}
+
+// lostHost notes a call that failed because the environment in which it was to run is gone: what nobody answered closes.
+func (r *Reader) lostHost(id int64, f *failurepb.Failure) {
+	away := f.GetTimeoutFailureInfo().GetTimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+	if s := r.scheduled[id]; s != nil && s.host && (away || f.GetApplicationFailureInfo().GetType() == protocol.ErrorGone) {
+		r.dropped = &approval.Closed{How: approval.Abandoned, Reason: environmentLost, Via: viaWorkflow}
 	}
 }
 

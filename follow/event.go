@@ -19,6 +19,7 @@ type Kind string
 // The kinds of events, and the member of Event that each sets.
 const (
 	AgentStart      Kind = "agent.start"      // Start
+	AgentRestart    Kind = "agent.restart"    // Restart: the environment was lost, and the agent begins anew
 	AgentReady      Kind = "agent.ready"      // Ready: tools, models and limits are frozen
 	Turn            Kind = "turn"             // Turn
 	Said            Kind = "said"             // Said: what a model says in a turn that goes on; not from history
@@ -58,6 +59,7 @@ type Event struct {
 
 	Start     *Started          `json:"start,omitempty"`
 	Ready     *Ready            `json:"ready,omitempty"`
+	Restart   *Restart          `json:"restart,omitempty"`
 	Turn      *TurnOf           `json:"turn,omitempty"`
 	Said      *Saying           `json:"said,omitempty"`
 	Decision  *Decided          `json:"decision,omitempty"`
@@ -108,6 +110,13 @@ type Ready struct {
 	Limits      protocol.Limits    `json:"limits"`
 	Isolation   worktree.Isolation `json:"isolation"`
 	Store       string             `json:"store"`
+}
+
+// Restart is a new life of an agent, from its prompt and in a new worktree. What it spent before stays spent.
+type Restart struct {
+	// Number counts them from 1.
+	Number int    `json:"number"`
+	Lost   string `json:"lost"`
 }
 
 // TurnOf is one turn of the model.

@@ -60,6 +60,8 @@ type Reader struct {
 	// ready says that what is frozen was told, stands is the run whose questions an agent's run took over.
 	ready  bool
 	stands string
+	// queue is that of the run.
+	queue string
 	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
 	anew bool
 	// foreign are calls that workers of somebody else run, by call id.
@@ -78,6 +80,8 @@ type scheduled struct {
 	turn       int
 	tree       string
 	started    time.Time
+	// host says that only one host can run it: the one that has the agent's worktree.
+	host bool
 	// key is of the question whose answer the activity admits, or that it puts to an approver.
 	key string
 	// once says that the activity is tried once at most.
@@ -177,9 +181,11 @@ func (r *Reader) read(e *historypb.HistoryEvent) {
 		r.activityEnd(a.GetScheduledEventId(), a.GetResult(), "")
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
 		a := e.GetActivityTaskFailedEventAttributes()
+		r.lostHost(a.GetScheduledEventId(), a.GetFailure())
 		r.activityEnd(a.GetScheduledEventId(), nil, why(a.GetFailure()))
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
 		a := e.GetActivityTaskTimedOutEventAttributes()
+		r.lostHost(a.GetScheduledEventId(), a.GetFailure())
 		r.activityEnd(a.GetScheduledEventId(), nil, why(a.GetFailure()))
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED:
 		r.withdrawn(e.GetActivityTaskCancelRequestedEventAttributes().GetScheduledEventId())
@@ -211,6 +217,7 @@ func (r *Reader) started(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	if r.originalRun = a.GetOriginalExecutionRunId(); r.runID == "" {
 		r.runID = r.originalRun
 	}
+	r.queue = a.GetTaskQueue().GetName()
 	s := &Started{WorkflowType: a.GetWorkflowType().GetName(), TaskQueue: a.GetTaskQueue().GetName()}
 	if a.GetInitiator() == enumspb.CONTINUE_AS_NEW_INITIATOR_WORKFLOW {
 		s.ContinuedFrom = a.GetContinuedExecutionRunId()

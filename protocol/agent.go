@@ -258,6 +258,9 @@ type Artifact struct {
 	Warnings    []string              `json:"warnings,omitempty"`
 	Ignored     []string              `json:"ignored,omitempty"`
 	HostChanges []worktree.HostChange `json:"hostChanges,omitempty"`
+	// Error says that the agent made the shared repository run programs, and how: it goes before everything else that is
+	// said of the artifact.
+	Error string `json:"error,omitempty"`
 	// Retained is the path of a failed agent's tree that was kept for inspection.
 	Retained string `json:"retained,omitempty"`
 }

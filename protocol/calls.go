@@ -114,6 +114,9 @@ type ResolveResponse struct {
 // RefRequest pins a revision.
 type RefRequest struct {
 	Isolation worktree.Isolation `json:"isolation"`
+	// Restart counts the lives before this one, and Lost says why the last of them ended.
+	Restart int    `json:"restart,omitempty"`
+	Lost    string `json:"lost,omitempty"`
 }
 
 // RefResponse is the pinned revision and the queue of the host that has the repository.
@@ -133,6 +136,9 @@ type CollectRequest struct {
 	Lease worktree.Lease `json:"lease"`
 	Store string         `json:"store"`
 }
+
+// MaxTreeAttempts bounds how often an activity of a worktree is tried while its disk is full: some fifty minutes.
+const MaxTreeAttempts = 100
 
 // DisposeRequest removes a tree, or retains it when Retain says why.
 type DisposeRequest struct {

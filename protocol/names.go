@@ -64,6 +64,8 @@ const (
 	ErrorModel = "assent.ModelError"
 	// ErrorGone says that an agent's worktree no longer exists.
 	ErrorGone = "assent.EnvironmentLost"
+	// ErrorSpace says that a host has no room for a worktree; trying again helps once it has.
+	ErrorSpace = "assent.NoSpace"
 	// ErrorStore says that a worker uses another blob store than the agent started with.
 	ErrorStore = "assent.StoreMismatch"
 	// ErrorBlobMissing says that the store does not hold what was to be read; it may come late.

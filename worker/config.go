@@ -67,6 +67,9 @@ type Config struct {
 	DecideTimeout, HookTimeout time.Duration
 	// Patience is how long a call waits for a worker that serves its frozen contract; zero means 10 minutes.
 	Patience time.Duration
+	// HostPatience is how long an agent in a worktree waits for the host that has it; zero means 5 minutes. After that the
+	// tree is lost and the agent starts again on another host.
+	HostPatience time.Duration
 	// ContinueAfter is the number of events of history after which an agent continues as new; zero leaves it to the server,
 	// which suggests it at some 4,000 events or 4 MiB. An agent keeps the value with which it began.
 	ContinueAfter int
@@ -122,7 +125,7 @@ func New(cfg Config) (*Plugin, error) {
 	}
 	p := &Plugin{
 		name: "assent", agents: true, dynamic: cfg.Dynamic || len(cfg.Sources) > 0, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
-		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
+		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, hostPatience: cfg.HostPatience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
 			Approvers: cfg.Approvers, Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),

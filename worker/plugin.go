@@ -36,8 +36,8 @@ type Plugin struct {
 	hostID  string
 	client  client.Client
 
-	decideTimeout, patience time.Duration
-	converter               converter.DataConverter
+	decideTimeout, patience, hostPatience time.Duration
+	converter                             converter.DataConverter
 	// configured says that the converter is not a client's.
 	configured bool
 	pipeline   *pipeline.Pipeline
@@ -128,7 +128,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	}
 	first, last, err := workflows.NewInterceptors(workflows.Config{
 		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Attributes: activities.AssentAttributes, Continue: activities.AssentContinue,
-		CheckAnswer: engine.CheckAnswer, DecideTimeout: p.decideTimeout, Patience: p.patience,
+		CheckAnswer: engine.CheckAnswer, DecideTimeout: p.decideTimeout, Patience: p.patience, HostPatience: p.hostPatience,
 		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, AgentQueue: agents, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
 	})

@@ -172,7 +172,7 @@ func TestAnEnvironmentIsLostAfterAContinuation(t *testing.T) {
 	require.Equal(t, map[string][]string{"run": {"a", "b"}}, b.ran)
 	require.Equal(t, []string{"OK", "OK"}, b.codes(res))
 	require.Len(t, p.acquired, 2)
-	require.Equal(t, []string{"/trees/1"}, p.disposed)
+	require.Equal(t, []string{"/trees/0", "/trees/1"}, p.disposed, "of the lost one the repository keeps nothing")
 	require.Equal(t, 4, res.Asked)
 }
 

@@ -123,8 +123,9 @@ type agent struct {
 	abroad   int
 	onTheWay workflow.Semaphore
 
-	// env is where the tools run.
-	env environment
+	// env is where the tools run. lost says why there is another one than at the beginning.
+	env  environment
+	lost string
 }
 
 var (
@@ -186,7 +187,7 @@ func (a *agent) run(ctx workflow.Context) (*protocol.AgentResult, error) {
 	defer a.gate.unless(stop)
 	for {
 		status, err := a.attempt(ctx, runCtx)
-		if res, err := a.after(ctx, status, err); res != nil || err != nil {
+		if res, err := a.after(ctx, runCtx, status, err); res != nil || err != nil {
 			return res, err
 		}
 	}
@@ -216,19 +217,22 @@ func (a *agent) wallClock(ctx workflow.Context) (_ workflow.Context, stop func()
 }
 
 // after is the end of an attempt: a result or an error, or neither if the agent starts again.
-func (a *agent) after(ctx workflow.Context, status protocol.Status, err error) (*protocol.AgentResult, error) {
+func (a *agent) after(ctx, runCtx workflow.Context, status protocol.Status, err error) (*protocol.AgentResult, error) {
 	var lost *lostError
 	var next *continueError
 	switch {
 	case errors.As(err, &next):
 		return nil, next.as(ctx)
-	case errors.As(err, &lost) && ctx.Err() != nil:
-		return a.result(ctx, protocol.Cancelled, errCancelled), nil
+	case errors.As(err, &lost) && runCtx.Err() != nil:
+		status, stopped := a.stopped(ctx)
+		return a.result(ctx, status, errors.New(stopped.Error()+"; "+lost.Error())), nil
 	case errors.As(err, &lost) && a.restarts < maxRestarts:
 		a.restarts++
-		a.restart()
+		a.restart(lost)
 		workflow.GetLogger(ctx).Warn("assent: environment lost, the agent starts again", "restart", a.restarts, "reason", lost.why)
 		return nil, nil
+	case errors.As(err, &lost):
+		err = fmt.Errorf("%w; it had started again %d times before", lost, a.restarts)
 	case isConfig(err) && a.turns == 0:
 		// Later on there is work to report: then it is a status.
 		return nil, configError(err)
@@ -258,10 +262,7 @@ func (a *agent) attempt(ctx, runCtx workflow.Context) (protocol.Status, error) {
 	// Cleaning up goes on although the run was cancelled, and never hides the run's own error.
 	after, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	if cerr := a.release(after, status, err); cerr != nil && err == nil {
-		status, err = protocol.Failed, cerr
-	}
-	return status, err
+	return a.release(after, status, err)
 }
 
 // stopped tells a user's cancellation from the wall clock.
@@ -395,6 +396,10 @@ func (a *agent) result(ctx workflow.Context, status protocol.Status, err error) 
 	if r.Artifacts == nil {
 		r.Artifacts = []protocol.Artifact{}
 	}
+	if r.Transcript == nil {
+		// The last life had no turn.
+		r.Transcript = a.earlier
+	}
 	if status != protocol.OK {
 		r.Progress = a.progress
 	}
@@ -417,7 +422,11 @@ func explain(err error) string {
 }
 
 // lostError says that the agent's environment is gone and that it must start again.
-type lostError struct{ why string }
+type lostError struct {
+	why string
+	// away says that the host does not answer; else it has said so itself.
+	away bool
+}
 
 func (e *lostError) Error() string { return "the agent's environment was lost: " + e.why }
 

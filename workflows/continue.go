@@ -195,7 +195,7 @@ func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) error {
 	}
 	a.env = environment{dir: a.frozen.Dir}
 	if s.Lease != nil {
-		a.env = environment{dir: s.Lease.Dir, queue: s.HostQueue, lease: s.Lease, raw: leaseJSON(*s.Lease)}
+		a.env.hold(s.HostQueue, *s.Lease)
 	}
 	g.ledger.Load(s.Ledger)
 	g.board.takeOver(a.in.AgentType, s.Board)
@@ -214,7 +214,7 @@ func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) error {
 	return a.index()
 }
 
-// stamp takes questions and lines into this run, which the worker that runs it names: those that stood in the run that it
+// stamp takes questions, lines and the tree into this run, which the worker that runs it names: those that stood in the run that it
 // continues. What belongs to another one, from before a reset, stays what it is; so does everything when this run is itself
 // a reset to the beginning of another one, whose answers the server delivers again.
 func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) error {
@@ -242,6 +242,11 @@ func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) error {
 	if now.RunID != workflow.GetInfo(ctx).OriginalRunID {
 		g.board.details(ctx, g.ledger)
 		return nil
+	}
+	if l := s.Lease; l != nil && l.Run == before {
+		moved := *l
+		moved.Run = now.RunID
+		a.env.hold(s.HostQueue, moved)
 	}
 	for _, q := range s.Ledger.Open {
 		if q.StandsIn() == before {

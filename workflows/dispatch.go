@@ -21,8 +21,6 @@ const (
 	longest = 24 * time.Hour
 	// slack is what a worker needs around a tool's own timeout to report it.
 	slack = time.Minute
-	// hostPatience is how long a call waits for the one host that has the agent's tree.
-	hostPatience = 5 * time.Minute
 	// attempts is how often a read-risk or idempotent tool is tried.
 	attempts = 3
 )
@@ -114,7 +112,7 @@ func (g *gate) toolContext(ctx workflow.Context, p *permit, id, queue string) wo
 			NonRetryableErrorTypes: []string{protocol.ErrorDenied, protocol.ErrorStore}}
 	}
 	if queue != "" {
-		o.ScheduleToStartTimeout = hostPatience
+		o.ScheduleToStartTimeout = g.cfg.HostPatience
 	}
 	// A later try looks for another worker, and would else go to the one that asks for it, at once.
 	o.DisableEagerExecution = id != p.callID
@@ -149,6 +147,7 @@ func (p *permit) lost(err error, queue string) tool.Result {
 func (p *permit) timedOut(t *temporal.TimeoutError, started bool, queue string) tool.Result {
 	switch {
 	case t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START && queue != "":
+		p.away = true
 		return tool.Fail(tool.EnvironmentLost, "the host that has the agent's worktree did not come back in time")
 	case !started || t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
 		return tool.Result{Code: codeNeverStarted}

@@ -44,6 +44,9 @@ type Config struct {
 	GuardedOperations map[string]protocol.ToolFacts
 	// Patience is how long a call waits for a worker that serves its frozen contract; zero means 10 minutes.
 	Patience time.Duration
+	// HostPatience is how long what only one host can do waits for it; zero means 5 minutes. After that an agent's worktree is
+	// lost.
+	HostPatience time.Duration
 	// AgentQueue is where agents are spawned that name no queue; empty is the workflow's own, whose worker runs agents.
 	AgentQueue string
 }
@@ -51,6 +54,7 @@ type Config struct {
 const (
 	defaultDecideTimeout = 2 * time.Second
 	defaultPatience      = 10 * time.Minute
+	defaultHostPatience  = 5 * time.Minute
 	driftPause           = 10 * time.Second
 )
 
@@ -63,6 +67,9 @@ func (c *Config) validate() error {
 	}
 	if c.Patience == 0 {
 		c.Patience = defaultPatience
+	}
+	if c.HostPatience == 0 {
+		c.HostPatience = defaultHostPatience
 	}
 	if c.Converter == nil {
 		c.Converter = converter.GetDefaultDataConverter()

@@ -28,7 +28,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 		Transcript: a.transcript, Results: results, Note: note, MaxOutputTokens: a.frozen.Limits.MaxOutputTokens, Turn: a.turns,
 	}
 	if a.transcript == nil {
-		req.PromptRef, req.Earlier = a.frozen.PromptRef, a.earlier
+		req.PromptRef, req.Earlier, req.Note = a.frozen.PromptRef, a.earlier, a.anew(note)
 		if req.PromptRef == nil {
 			req.Prompt = a.in.Prompt
 		}
@@ -124,10 +124,25 @@ func issues(list []tool.Issue, separator string) string {
 
 // restart begins a new conversation that keeps a link to the one before; what was spent stays spent, and what that one came to
 // is nothing.
-func (a *agent) restart() {
+func (a *agent) restart(lost *lostError) {
+	a.lost = lost.why
 	if a.transcript != nil {
 		a.earlier = a.transcript
 	}
 	a.output, a.structured, a.structuredRef, a.escalation = "", nil, nil, nil
 	a.transcript, a.lifeTurns, a.idle, a.seen, a.seenList, a.retries = nil, 0, 0, map[string]bool{}, nil, nil
+}
+
+// anew is what the model is told at the first turn of a life, before a note: after a loss, that nothing is left of what it did.
+func (a *agent) anew(note string) string {
+	if a.restarts == 0 || a.env.lease == nil {
+		return note
+	}
+	told := fmt.Sprintf("The environment of an earlier attempt at this task was lost: %s. This is restart %d of at most %d, from the beginning and in a "+
+		"fresh worktree of commit %.12s: nothing of what was done before is in it. What was done outside of it may have been done.",
+		a.lost, a.restarts, maxRestarts, a.env.lease.Resolved.Commit)
+	if note != "" {
+		told += "\n\n" + note
+	}
+	return told
 }

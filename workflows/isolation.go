@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -19,11 +20,19 @@ func (a *agent) acquire(ctx workflow.Context) error {
 	if iso.Kind != worktree.Tree {
 		return nil
 	}
+	summary := "pin " + label(iso.Repo)
+	if a.restarts > 0 {
+		summary += fmt.Sprintf(" · restart %d", a.restarts)
+	}
 	// The revision is pinned first, so that a retried acquire never sees a ref that moved.
 	var at protocol.RefResponse
-	if err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "pin "+label(iso.Repo)), protocol.ActivityResolveRef,
-		protocol.RefRequest{Isolation: iso}), &at); err != nil {
+	if err := recorded(ctx, workflow.ExecuteActivity(control(ctx, summary), protocol.ActivityResolveRef,
+		protocol.RefRequest{Isolation: iso, Restart: a.restarts, Lost: a.lost}), &at); err != nil {
 		return err
+	}
+	if !queueName(at.HostQueue, mostHostQueue) {
+		// Nobody's worker says so, but an operator can end an activity with any value.
+		return errors.New("whoever pinned the revision named no task queue of a host")
 	}
 	// Not cancelled in the middle: a tree whose lease nobody knows could not be given back.
 	ctx, done := workflow.NewDisconnectedContext(ctx)
@@ -32,69 +41,135 @@ func (a *agent) acquire(ctx workflow.Context) error {
 	// The activity adds the run: after a reset this life must not meet the trees of the one before.
 	id := worktree.Identity{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, Attempt: a.restarts}
 	var lease worktree.Lease
-	err := recorded(ctx, workflow.ExecuteActivity(host(ctx, at.HostQueue, "acquire "+label(iso.Repo)), protocol.ActivityAcquireWorktree,
+	err := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, at.HostQueue, "acquire "+label(iso.Repo)), protocol.ActivityAcquireWorktree,
 		protocol.AcquireRequest{Identity: id, Resolved: at.Resolved}), &lease)
 	if err != nil {
-		return a.hostError(err)
+		return hostError(err)
 	}
-	a.env = environment{dir: lease.Dir, queue: at.HostQueue, lease: &lease, raw: leaseJSON(lease)}
+	a.env.hold(at.HostQueue, lease)
 	return nil
 }
 
-// host is for activities that only the machine with the tree can run.
-func host(ctx workflow.Context, queue, summary string) workflow.Context {
+// hold makes a tree the place where tools run.
+func (e *environment) hold(queue string, lease worktree.Lease) {
+	*e = environment{dir: lease.Dir, queue: queue, lease: &lease, raw: leaseJSON(lease)}
+}
+
+// host is for activities that only the machine with the tree can run. How often one is tried is up to the activity, which
+// knows a full disk from a failure that stays: this bounds it.
+func (g *gate) host(ctx workflow.Context, queue, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: queue, ScheduleToStartTimeout: hostPatience, StartToCloseTimeout: 30 * time.Minute,
-		HeartbeatTimeout: 30 * time.Second,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 10,
+		TaskQueue: queue, ScheduleToStartTimeout: g.cfg.HostPatience, StartToCloseTimeout: 30 * time.Minute,
+		HeartbeatTimeout: heartbeat,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 30 * time.Second,
+			MaximumAttempts:        protocol.MaxTreeAttempts,
 			NonRetryableErrorTypes: []string{protocol.ErrorConfig, protocol.ErrorStore, protocol.ErrorGone}},
 		Summary: summary,
 	})
 }
 
 // hostError tells a lost host, after which the agent starts again elsewhere, from a failure.
-func (a *agent) hostError(err error) error {
+func hostError(err error) error {
 	var timeout *temporal.TimeoutError
 	if errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
-		return &lostError{"the host that has the repository did not answer in time"}
+		return &lostError{why: "the host that has the worktree did not answer in time", away: true}
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.Type() == protocol.ErrorGone {
-		return &lostError{app.Message()}
+		return &lostError{why: short(app.Message(), mostLost)}
 	}
 	return err
 }
 
-// release collects what the agent made and gives the tree back. A tree that could not be collected is kept.
-func (a *agent) release(ctx workflow.Context, status protocol.Status, runErr error) error {
+// mostLost bounds the reason of a loss, which the model is told.
+const mostLost = 500
+
+// release collects what the agent made and gives the tree back. A tree that could not be collected is kept. It returns how
+// the agent ends: what became of its tree never hides how the run itself ended.
+func (a *agent) release(ctx workflow.Context, status protocol.Status, runErr error) (protocol.Status, error) {
 	if a.env.lease == nil {
-		return nil
+		return status, runErr
 	}
 	var lost *lostError
 	if errors.As(runErr, &lost) {
-		// There is nothing to collect; what is left of the tree goes when its host comes back.
-		return nil
+		a.abandon(ctx, lost)
+		return status, runErr
 	}
 	lease := *a.env.lease
 	var art protocol.Artifact
-	collected := recorded(ctx, workflow.ExecuteActivity(host(ctx, a.env.queue, "collect"), protocol.ActivityCollectWorktree,
+	collected := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, a.env.queue, "collect"), protocol.ActivityCollectWorktree,
 		protocol.CollectRequest{Lease: lease, Store: a.frozen.Store}), &art)
 	if collected != nil {
-		return &collectError{a.env.dir, a.hostError(collected)}
+		return a.uncollected(ctx, status, runErr, hostError(collected))
+	}
+	if art.Error != "" {
+		status, runErr = worse(status, runErr, errors.New(short(art.Error, mostError)))
 	}
 	req := protocol.DisposeRequest{Lease: lease}
 	if status == protocol.Failed && a.frozen.KeepOnError {
 		req.Retain = string(status)
 	}
 	var disposed protocol.DisposeResponse
-	err := recorded(ctx, workflow.ExecuteActivity(host(ctx, a.env.queue, "dispose"), protocol.ActivityDisposeWorktree, req), &disposed)
+	err := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, a.env.queue, "dispose"), protocol.ActivityDisposeWorktree, req), &disposed)
 	if err != nil {
-		// The work is safe in the blob store; the sweep of the host removes the tree.
+		// The work is safe in the blob store; its owner is told where the tree is.
 		workflow.GetLogger(ctx).Warn("assent: worktree not disposed", "error", err)
+		art.Warnings = append(art.Warnings, "the worktree could not be removed and is still at "+lease.Dir+": "+short(explain(hostError(err)), mostLost))
 	}
 	art.Retained = disposed.Retained
 	a.artifacts = append(a.artifacts, art)
-	return nil
+	return status, runErr
+}
+
+// uncollected says how an agent ends whose work could not be read. One that was done starts again if its work is lost:
+// without it there is no result. Any other ends as it did.
+func (a *agent) uncollected(ctx workflow.Context, status protocol.Status, runErr, cause error) (protocol.Status, error) {
+	var lost *lostError
+	if !errors.As(cause, &lost) {
+		return worse(status, runErr, &collectError{a.env.dir, cause})
+	}
+	a.abandon(ctx, lost)
+	if status == protocol.OK {
+		return protocol.Failed, lost
+	}
+	return worse(status, runErr, errors.New("its work could not be collected: "+lost.Error()))
+}
+
+// worse adds what went wrong with the tree. A run that was well is an error then; any other stays what it was.
+func worse(status protocol.Status, runErr, err error) (protocol.Status, error) {
+	if status == protocol.OK {
+		status = protocol.Failed
+	}
+	if runErr != nil {
+		// Only its words: what it wraps has decided what it could.
+		err = errors.New(explain(runErr) + "; " + err.Error())
+	}
+	return status, err
+}
+
+// abandon gives back what is left of a tree that the agent goes on without: the repository keeps no trace of one that was
+// removed by hand. A host that does not answer may come back while the agent lives, so nobody waits for that.
+func (a *agent) abandon(ctx workflow.Context, lost *lostError) {
+	req := protocol.DisposeRequest{Lease: *a.env.lease, Force: true}
+	if a.frozen.KeepOnError {
+		req.Retain = "the agent went on without it: " + lost.why
+	}
+	// What nobody waits for outlives the clean-up.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	o := workflow.GetActivityOptions(a.gate.host(ctx, a.env.queue, "give back what is left"))
+	o.RetryPolicy.MaximumAttempts = 3
+	if lost.away {
+		o.ScheduleToStartTimeout = 0
+	}
+	f := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), protocol.ActivityDisposeWorktree, req)
+	a.env = environment{}
+	if lost.away {
+		return
+	}
+	var disposed protocol.DisposeResponse
+	if err := recorded(ctx, f, &disposed); err != nil {
+		workflow.GetLogger(ctx).Warn("assent: lost worktree not given back", "error", err)
+	}
 }
 
 // collectError says that an agent's work could not be read and where it still is.

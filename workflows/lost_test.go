@@ -145,7 +145,7 @@ turns:
 		attempts = append(attempts, id.Attempt)
 	}
 	require.Equal(t, []int{0, 1, 2}, attempts)
-	require.Equal(t, []string{"/trees/2"}, p.disposed)
+	require.Equal(t, []string{"/trees/0", "/trees/1", "/trees/2"}, p.disposed, "of those that were lost the repository keeps nothing")
 	closed := b.list().Closed
 	require.Equal(t, []approval.How{approval.Abandoned, approval.Abandoned, approval.Allowed}, []approval.How{closed[0].How, closed[1].How, closed[2].How})
 }
@@ -233,7 +233,7 @@ func TestTheRunsOwnErrorComesFirst(t *testing.T) {
 	p.collectErr = temporal.NewNonRetryableApplicationError("disk full", "Disk", nil)
 	b := newBench(t, s)
 	res := b.run(protocol.AgentInput{})
-	require.Equal(t, "the model refused", res.Error)
+	require.Equal(t, "the model refused; collect worktree: disk full; the tree is kept at /trees/0", res.Error)
 }
 
 // A configuration that turns bad while an agent runs is a status, so that its work is reported.

@@ -40,6 +40,8 @@ type permit struct {
 	decidedBy permission.Decider
 	// unseen says that the call ended without any worker's observers having seen it.
 	unseen bool
+	// away says that the host on which it was to run did not answer.
+	away bool
 }
 
 // stamp writes the grant into the header of the call that is being scheduled.

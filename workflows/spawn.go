@@ -195,16 +195,21 @@ func (s *spawning) valid(ctx workflow.Context) error {
 	if s.queue == "" {
 		s.queue = workflow.GetInfo(ctx).TaskQueueName
 	}
-	odd := func(r rune) bool { return unicode.IsControl(r) }
-	if len(s.queue) > mostQueue || !utf8.ValidString(s.queue) || strings.ContainsFunc(s.queue, odd) || strings.HasPrefix(s.queue, "/_sys/") {
-		// The server would refuse it in every workflow task.
+	if !queueName(s.queue, mostQueue) {
 		return fault.Configf("taskQueue", "%q is no name of a task queue", short(s.queue, mostQueue))
 	}
 	return nil
 }
 
+// queueName reports whether the server takes a name of a task queue; what it refuses it refuses in every workflow task.
+func queueName(name string, most int) bool {
+	return name != "" && len(name) <= most && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl) && !strings.HasPrefix(name, "/_sys/")
+}
+
 const (
 	mostQueue = 200
+	// mostHostQueue is what the server takes: the name of a host stands behind that of the workers' queue.
+	mostHostQueue = 1000
 	// mostParentID is what of its parent's id goes into that of a child: the server takes 1,000 bytes in all.
 	mostParentID = 800
 	mostSlug     = 64

@@ -188,7 +188,7 @@ func (a *agent) collect(ctx workflow.Context, steps []*step) ([]model.ToolResult
 		}
 		a.note(s)
 		if s.result.Code == tool.EnvironmentLost && lost == nil {
-			lost = &lostError{s.result.Failure.Message}
+			lost = &lostError{why: short(s.result.Failure.Message, mostLost), away: s.permit != nil && s.permit.away}
 		}
 	}
 	if lost != nil {

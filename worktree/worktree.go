@@ -60,6 +60,9 @@ type Lease struct {
 	Resolved Resolved `json:"resolved"`
 	// Nonce tells this tree from an earlier or later one of the same identity.
 	Nonce string `json:"nonce"`
+	// Run is the workflow run that works in the tree: the engine sets it, and providers pass it on as it is. A run that was
+	// reset is another one, and must not meet what came after.
+	Run string `json:"run,omitempty"`
 }
 
 // File is one changed path of a patch.

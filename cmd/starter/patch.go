@@ -62,6 +62,9 @@ func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
 	if err != nil {
 		return err
 	}
+	if art.Error != "" {
+		a.note("error: %s", oneLine(art.Error, 2000))
+	}
 	for _, w := range art.Warnings {
 		a.note("warning: %s", oneLine(w, 400))
 	}

@@ -81,6 +81,8 @@ func (p *printer) print(e follow.Event) error {
 		p.ran(*e.Tool)
 	case follow.Worktree:
 		p.tree(*e.Worktree)
+	case follow.AgentRestart:
+		p.restart(*e.Restart)
 	case follow.ChildStart:
 		p.printf("%s %s\n", p.style.dim("starts agent"), oneLine(e.Child.WorkflowID, mostLine))
 	case follow.ChildEnd:
@@ -252,6 +254,11 @@ func (p *printer) tree(t follow.Tree) {
 	}
 }
 
+// restart says that what was done so far is lost.
+func (p *printer) restart(r follow.Restart) {
+	p.printf("%s %d: %s\n", p.style.yellow("the agent starts again in a new worktree, restart"), r.Number, oneLine(r.Lost, 2000))
+}
+
 // ended shows how a run ended, what it made and how to get it.
 func (p *printer) ended(end follow.Ended) {
 	status := p.view.status()
@@ -280,6 +287,9 @@ func (p *printer) ended(end follow.Ended) {
 
 // artifact shows what an agent made.
 func (p *printer) artifact(art protocol.Artifact) {
+	if art.Error != "" {
+		p.printf("  %s  %s\n", p.style.red("danger"), oneLine(art.Error, 2000))
+	}
 	if len(art.Files) == 0 {
 		p.printf("  patch   empty: nothing was changed\n")
 	} else {

@@ -64,6 +64,7 @@ type shown struct {
 	Gone      int                   `json:"gone,omitempty"`
 	Turns     int                   `json:"turns"`
 	Calls     []shownCall           `json:"calls"`
+	Restarts  []follow.Restart      `json:"restarts,omitempty"`
 	Artifacts []protocol.Artifact   `json:"artifacts"`
 	Result    *protocol.AgentResult `json:"result,omitempty"`
 	Error     string                `json:"error,omitempty"`
@@ -86,7 +87,7 @@ type shownCall struct {
 func (v *view) shown() shown {
 	out := shown{WorkflowID: v.id, RunID: v.runID, WorkflowType: v.workflowType(), Status: v.status(), StartedAt: v.began, Questions: append([]follow.Question{}, v.questions...),
 		Granted: append([]approval.Granted{}, v.granted...), Answers: append([]approval.Closed{}, v.closed...),
-		Ignored: append([]approval.Ignored{}, v.ignored...), Runs: v.before + v.runs, Gone: v.before, Turns: v.turnCount(), Calls: []shownCall{}, Artifacts: v.artifacts(), Problem: v.problem}
+		Ignored: append([]approval.Ignored{}, v.ignored...), Runs: v.before + v.runs, Gone: v.before, Turns: v.turnCount(), Calls: []shownCall{}, Restarts: v.restarts, Artifacts: v.artifacts(), Problem: v.problem}
 	if v.start != nil {
 		out.AgentType, out.Prompt, out.RequestedBy = v.start.AgentType, v.start.Prompt, v.start.RequestedBy
 	}
@@ -157,6 +158,9 @@ func (p *printer) head() {
 	in, out, cost, unknown := int64(0), int64(0), 0.0, 0
 	for _, t := range v.turns {
 		in, out, cost, unknown = in+t.Usage.InputTokens, out+t.Usage.OutputTokens, cost+t.CostUSD, unknown+unpriced(t)
+	}
+	for _, r := range v.restarts {
+		p.restart(r)
 	}
 	if runs := v.before + v.runs; runs > 1 {
 		gone := ""

@@ -34,9 +34,11 @@ type view struct {
 	closed  []approval.Closed
 	ignored []approval.Ignored
 	trees   []follow.Tree
-	problem string
-	end     *follow.Ended
-	ended   time.Time
+	// restarts are the new lives after an environment was lost.
+	restarts []follow.Restart
+	problem  string
+	end      *follow.Ended
+	ended    time.Time
 }
 
 // callView is one call and what became of it.
@@ -68,6 +70,8 @@ func (v *view) add(e follow.Event) {
 		v.sent(e.Tool.CallID)
 	case follow.ToolEnd:
 		v.returned(*e.Tool)
+	case follow.AgentRestart:
+		v.restarts = append(v.restarts, *e.Restart)
 	case follow.Worktree:
 		v.trees = append(v.trees, *e.Worktree)
 	case follow.Problem:

@@ -236,6 +236,12 @@ func (p *process) kill(t testing.TB) {
 	})
 }
 
+// wait waits for a worker that ends by itself, and returns how it did.
+func (p *process) wait() error {
+	p.ended.Do(func() { p.err = p.cmd.Wait() })
+	return p.err
+}
+
 // term is SIGTERM, as a deployment sends it, and waits for an orderly end.
 func (p *process) term(t testing.TB) {
 	t.Helper()

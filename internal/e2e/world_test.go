@@ -72,6 +72,8 @@ type setup struct {
 	// Repo is a host repository; then the agent works in a worktree of it. Root is where trees go.
 	Repo string `json:"repo,omitempty"`
 	Root string `json:"root,omitempty"`
+	// Trees says how the worker has its trees, beside that.
+	Trees treesOf `json:"trees,omitzero"`
 	// Deadline closes questions.
 	Deadline time.Duration `json:"deadline,omitempty"`
 	// Approval says how questions are put, Approvers who may answer them.
@@ -220,7 +222,7 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 
 // withRepo gives the agent the first-party tools in a worktree of a repository.
 func withRepo(cfg *worker.Config, p *config.Profile, s setup) (func(), error) {
-	trees, err := git.New(git.Config{Repos: map[string]string{"repo": s.Repo}, Root: s.Root, KeepOnError: true})
+	trees, err := git.New(git.Config{Repos: map[string]string{"repo": s.Repo}, Root: s.Root, KeepOnError: !s.Trees.Toss, MinFree: s.Trees.MinFree})
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +230,7 @@ func withRepo(cfg *worker.Config, p *config.Profile, s setup) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Worktrees, cfg.KeepOnError = trees, true
+	cfg.Worktrees, cfg.KeepOnError, cfg.HostPatience = &mortal{Driver: trees, dies: s.Trees.Dies}, !s.Trees.Toss, s.Trees.Patience
 	cfg.HostID, err = trees.HostID()
 	cfg.Tools = append(append(cfg.Tools, toolbox.Files()...), sh)
 	cfg.Toolsets = map[string][]string{}

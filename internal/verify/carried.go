@@ -220,6 +220,11 @@ func (r *record) leaves() protocol.AgentState {
 	}
 	if r.tally.lives > 0 {
 		s.HostQueue, s.Lease = r.tally.queue, r.tally.lease
+	} else if s.Lease != nil && r.holds(s.Lease.Run) {
+		// The run has taken the tree over.
+		moved := *s.Lease
+		moved.Run = r.stamp.run
+		s.Lease = &moved
 	}
 	return s
 }
