@@ -40,12 +40,12 @@ func (d *Driver) makePrivate(r *record, h *host) error {
 	}
 	from, err := objectFolders(filepath.Join(h.common, "objects"))
 	if err != nil {
-		return fmt.Errorf("read alternates: %w", err)
+		return &fault.ConfigError{Key: "worktrees.repos." + h.name, Msg: "its alternates cannot be read", Cause: err}
 	}
 	// A shallow repository ends where this file says; without it git would miss the parents.
 	shallow, err := readOptional(filepath.Join(h.common, "shallow"))
 	if err != nil {
-		return fmt.Errorf("read shallow: %w", err)
+		return &fault.ConfigError{Key: "worktrees.repos." + h.name, Msg: "its shallow file cannot be read", Cause: err}
 	}
 	files := []struct{ name, text string }{
 		{"config", config},

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -221,17 +223,25 @@ func withoutRef(text, name string) (rest string, found bool) {
 
 // sweepPins removes the pins of this root whose tree has no record any more, or one that says it is gone.
 func (d *Driver) sweepPins(common string, note func(id string, finished bool, err error)) {
-	refs, err := openRefs(common, common).all()
-	if err != nil {
-		return // damaged refs are told at Resolve, and the pins are found when they are mended
+	ids := map[string]bool{}
+	// What cannot be read is told at Resolve, and its pins are found when it is mended.
+	entries, _ := os.ReadDir(filepath.Join(common, filepath.FromSlash(d.pinName(""))))
+	for _, e := range entries {
+		ids[strings.TrimSuffix(e.Name(), ".lock")] = true
 	}
-	for name := range refs {
-		id, ok := strings.CutPrefix(name, d.pinName(""))
-		if !ok || !safeID(id) {
-			continue
+	text, _ := readOptional(filepath.Join(common, packedRefs))
+	for line := range strings.Lines(text) {
+		if _, name, ok := strings.Cut(strings.TrimRight(line, "\r\n"), " "); ok {
+			if id, ok := strings.CutPrefix(name, d.pinName("")); ok {
+				ids[id] = true
+			}
 		}
-		finished, err := d.sweepPin(common, id)
-		note(id, finished, err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if safeID(id) {
+			finished, err := d.sweepPin(common, id)
+			note(id, finished, err)
+		}
 	}
 }
 
