@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +19,7 @@ import (
 	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/model/anthropic"
+	"github.com/assent-dev/assent/model/cassette"
 	"github.com/assent-dev/assent/model/endpoint"
 	"github.com/assent-dev/assent/model/modeltest"
 	"github.com/assent-dev/assent/model/openai"
@@ -86,7 +91,12 @@ type outcome struct {
 // of each, where providers fail in between and servers hold every request to one result for each call.
 func TestFiveTurnsWithEveryAPI(t *testing.T) {
 	var want outcome
-	for _, api := range append([]modeltest.API{""}, modeltest.APIs...) {
+	// What goes over the first wire is recorded, and played at the end.
+	const played = "a cassette"
+	tape := filepath.Join(t.TempDir(), "tape.jsonl")
+	callID := regexp.MustCompile(`"call":"[^"]+"`)
+	same := cassette.Options{Normalize: func(s string) string { return callID.ReplaceAllString(s, `"call":""`) }}
+	for _, api := range append(append([]modeltest.API{""}, modeltest.APIs...), played) {
 		t.Run("over "+string(api), func(t *testing.T) {
 			w := newWorld(t)
 			s := setup{Script: fiveTurns, Keys: true, Preset: permission.Standard, Deny: []permission.Rule{{Tool: permission.One("big"), Reason: "too much"}}}
@@ -95,9 +105,22 @@ func TestFiveTurnsWithEveryAPI(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(done)
 			var server *modeltest.Server
+			var recorder *cassette.Recorder
 			if api != "" {
 				name = "real:s"
-				cfg.Models["real"], server = realModel(t, api, fiveTurns)
+				var m model.Model
+				if api == played {
+					m, err = cassette.Play(tape, same)
+					require.NoError(t, err)
+				} else {
+					m, server = realModel(t, api, fiveTurns)
+				}
+				if api == modeltest.APIs[0] {
+					recorder, err = cassette.Record(tape, m, same)
+					require.NoError(t, err)
+					m = recorder
+				}
+				cfg.Models["real"] = m
 				cfg.Prices = model.Prices{name: {Free: true}} // as scripts are
 			}
 			p := cfg.Profiles["p"]
@@ -129,7 +152,16 @@ func TestFiveTurnsWithEveryAPI(t *testing.T) {
 				return
 			}
 			requireSame(t, want, got)
-			require.Len(t, server.Bodies(), 7, "five turns and two failures")
+			if recorder != nil {
+				require.NoError(t, recorder.Close())
+				raw, err := os.ReadFile(tape)
+				require.NoError(t, err)
+				require.NotContains(t, string(raw), modeltest.Key)
+				require.Equal(t, 1+7, bytes.Count(raw, []byte("\n")), "the failures as well")
+			}
+			if server != nil {
+				require.Len(t, server.Bodies(), 7, "five turns and two failures")
+			}
 			for _, e := range w.history() {
 				require.NotContains(t, e.String(), modeltest.Key)
 			}

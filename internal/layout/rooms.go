@@ -64,6 +64,7 @@ var Rooms = []Room{
 	{"pipeline", 4, "the five stages of a call, plugins as scopes", nil, []string{"os", "net/http"}},
 	{"transcript", 4, "the conversation of an agent as it is stored: hash-chained, compacted, verified", nil, effects},
 	{"model/scripted", 4, "a model that plays a YAML script", []string{yaml}, nil},
+	{"model/cassette", 4, "what a model was asked and said, recorded and played back", nil, []string{"net", "net/http"}},
 	{"model/endpoint", 4, "the way to a provider's API: address, key, bounds, and what a failure means", nil, nil},
 
 	{"model/anthropic", 5, "the driver of Anthropic's Messages API", []string{"github.com/anthropics/anthropic-sdk-go/v2"}, nil},
@@ -85,6 +86,7 @@ var Rooms = []Room{
 		[]string{"worker", "activities", "os", "net", "net/http"}},
 
 	{".", 9, "the front door: New and NewGuard under one import", []string{temporalSDK}, nil},
+	{"assenttest", 9, "an agent in the SDK's test environment: scripted turns, answers from a function", []string{temporalSDK}, nil},
 	{"internal/exit", 9, "`error:` and `hint:` lines and exit codes of the commands", nil, []string{"worker", "workflows", "activities"}},
 	{"follow", 9, "history to events, each once; needs a server and no worker", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities"}},
 	{"internal/verify", 9, "what a history proves: every tool call was permitted, or which was not", []string{temporalSDK, temporalAPI}, []string{"worker", "workflows", "activities", "os", "net", "net/http"}},

@@ -14,5 +14,6 @@
 //
 // A call gives args, any YAML value, or raw, the text as a model would send it, valid JSON or not. Its id is
 // call_<turn>_<n>, both from 1, unless it names one. stop is end, tool_use, max_tokens or refusal. expect.contains is about
-// the last message. summaries, a list like turns without calls, is what is said when older turns are to be summarised.
+// the last message. replies, a list like turns, each with a when (prompt, contains, lastResult, turn), go before turns: the first one
+// whose when holds is said. summaries, a list like turns without calls, is what is said when older turns are to be summarised.
 package scripted

@@ -23,6 +23,7 @@ type (
 	script struct {
 		Turns     []turn `yaml:"turns"`
 		Summaries []turn `yaml:"summaries"`
+		Replies   []turn `yaml:"replies"`
 	}
 	turn struct {
 		Say    string `yaml:"say"`
@@ -30,6 +31,16 @@ type (
 		Usage  usage  `yaml:"usage"`
 		Stop   string `yaml:"stop"`
 		Expect expect `yaml:"expect"`
+		When   *when  `yaml:"when"`
+	}
+	// when says which requests a reply is for. All that is given has to hold.
+	when struct {
+		// Prompt is a part of the first message, Contains one of the last.
+		Prompt     string      `yaml:"prompt"`
+		Contains   string      `yaml:"contains"`
+		LastResult *lastResult `yaml:"lastResult"`
+		// Turn counts from 1.
+		Turn int `yaml:"turn"`
 	}
 	call struct {
 		Tool string  `yaml:"tool"`
@@ -49,6 +60,8 @@ type (
 		Contains string `yaml:"contains"`
 	}
 	lastResult struct {
+		// Tool is the tool that returned it.
+		Tool     string `yaml:"tool"`
 		Code     string `yaml:"code"`
 		Contains string `yaml:"contains"`
 	}
@@ -87,21 +100,32 @@ func Parse(name string, data []byte) (*Model, error) {
 	if err := dec.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
 		return nil, yamlError(name, err)
 	}
-	if len(s.Turns) == 0 {
+	if len(s.Turns) == 0 && len(s.Replies) == 0 {
 		return nil, src.errorf("turns", "a script has at least one turn")
 	}
 	m := &Model{name: name}
 	for i, t := range s.Turns {
-		played, err := t.compile(src, fmt.Sprintf("turns[%d]", i), i)
+		at := fmt.Sprintf("turns[%d]", i)
+		if t.When != nil {
+			return nil, src.errorf(at+".when", "is for replies; a turn comes when it is due")
+		}
+		played, err := t.compile(src, at, i)
 		if err != nil {
 			return nil, err
 		}
 		m.turns = append(m.turns, played)
 	}
+	for i, t := range s.Replies {
+		played, err := t.reply(src, fmt.Sprintf("replies[%d]", i), i)
+		if err != nil {
+			return nil, err
+		}
+		m.replies = append(m.replies, played)
+	}
 	for i, t := range s.Summaries {
 		at := fmt.Sprintf("summaries[%d]", i)
-		if len(t.Calls) > 0 || t.Expect.LastResult != nil {
-			return nil, src.errorf(at, "a summary has no calls and no last result")
+		if len(t.Calls) > 0 || t.Expect.LastResult != nil || t.When != nil {
+			return nil, src.errorf(at, "a summary has no calls, no last result and no when")
 		}
 		played, err := t.compile(src, at, i)
 		if err != nil {
@@ -128,16 +152,10 @@ func (t turn) compile(src *source, at string, i int) (played, error) {
 	if u := p.usage; min(u.InputTokens, u.OutputTokens, u.CachedInputTokens, u.CacheWriteTokens) < 0 || u.CachedInputTokens > u.InputTokens-u.CacheWriteTokens {
 		return played{}, src.errorf(at+".usage", "token counts are not negative and cached ones are a part of the input")
 	}
-	if want := t.Expect.LastResult; want != nil {
-		if want.Code == "" && want.Contains == "" {
-			return played{}, src.errorf(at+".expect.lastResult", "needs code or contains")
+	if p.want = t.Expect.LastResult; p.want != nil {
+		if err := p.want.validate(src, at+".expect.lastResult"); err != nil {
+			return played{}, err
 		}
-		if want.Code != "" && !slices.Contains(codes, want.Code) {
-			e := src.errorf(at+".expect.lastResult.code", "unknown result code %q", want.Code)
-			e.Allowed = codes
-			return played{}, e
-		}
-		p.want = want
 	}
 	for n, c := range t.Calls {
 		tc, err := c.compile(src, fmt.Sprintf("%s.calls[%d]", at, n))
@@ -150,6 +168,37 @@ func (t turn) compile(src *source, at string, i int) (played, error) {
 		p.calls = append(p.calls, tc)
 	}
 	return p, nil
+}
+
+// reply checks the reply at a key. Its calls are numbered apart from those of turns; a provider's ids need not be unique.
+func (t turn) reply(src *source, at string, i int) (played, error) {
+	w := t.When
+	switch {
+	case w == nil || *w == when{}:
+		return played{}, src.errorf(at+".when", "says which requests the reply is for: prompt, contains, lastResult or turn")
+	case w.Turn < 0:
+		return played{}, src.errorf(at+".when.turn", "turns count from 1")
+	case w.LastResult != nil:
+		if err := w.LastResult.validate(src, at+".when.lastResult"); err != nil {
+			return played{}, err
+		}
+	}
+	p, err := t.compile(src, at, i)
+	p.when = w
+	return p, err
+}
+
+// validate refuses what says nothing, and codes that do not exist.
+func (w *lastResult) validate(src *source, at string) error {
+	if w.Code == "" && w.Contains == "" && w.Tool == "" {
+		return src.errorf(at, "needs code, contains or tool")
+	}
+	if w.Code != "" && !slices.Contains(codes, w.Code) {
+		e := src.errorf(at+".code", "unknown result code %q", w.Code)
+		e.Allowed = codes
+		return e
+	}
+	return nil
 }
 
 // compile turns args or raw into what a provider would have sent.

@@ -23,6 +23,8 @@ const (
 type Model struct {
 	name             string
 	turns, summaries []played
+	// replies go before turns.
+	replies []played
 }
 
 var _ model.Model = (*Model)(nil)
@@ -36,12 +38,14 @@ type played struct {
 	want  *lastResult
 	// contains is what the last message must hold.
 	contains string
+	// when is set for a reply.
+	when *when
 }
 
 // Turns returns the number of turns in the script.
 func (m *Model) Turns() int { return len(m.turns) }
 
-// Generate returns the turn whose index is the number of turns in r, those that a summary stands for included. A request
+// Generate returns the first reply that is for the request. If none is, it returns the turn whose index is the number of turns in r, those that a summary stands for included. A request
 // without tools gets the turn's text without its calls, as from a model that is told to finish. A request for a summary gets
 // the script's next one, or one that only says how much it stands for if the script has none.
 func (m *Model) Generate(ctx context.Context, r model.Request) (model.Response, error) {
@@ -60,19 +64,26 @@ func (m *Model) Generate(ctx context.Context, r model.Request) (model.Response, 
 			index += msg.Summary.Turns
 		}
 	}
+	if i := slices.IndexFunc(m.replies, func(p played) bool { return p.when.holds(r.Messages, index) }); i >= 0 {
+		return m.say(m.replies[i], r, fmt.Sprintf("reply %d", i+1))
+	}
 	if index >= len(m.turns) {
 		return model.Response{}, &model.Error{
 			Kind: KindEnded,
 			Msg:  fmt.Sprintf("script %q has %d turns and turn %d was asked for", m.name, len(m.turns), index+1),
 		}
 	}
-	t := m.turns[index]
+	return m.say(m.turns[index], r, fmt.Sprintf("turn %d", index+1))
+}
+
+// say plays a turn, which errors call name.
+func (m *Model) say(t played, r model.Request, name string) (model.Response, error) {
 	problem := t.missing(r.Messages)
 	if t.want != nil && problem == "" {
 		problem = t.want.check(r.Messages)
 	}
 	if problem != "" {
-		return model.Response{}, &model.Error{Kind: KindExpectation, Msg: fmt.Sprintf("script %q turn %d: %s", m.name, index+1, problem)}
+		return model.Response{}, &model.Error{Kind: KindExpectation, Msg: fmt.Sprintf("script %q %s: %s", m.name, name, problem)}
 	}
 	calls := t.calls
 	if len(r.Tools) == 0 {
@@ -96,6 +107,19 @@ func (m *Model) summary(r model.Request) (model.Response, error) {
 		return model.Response{}, &model.Error{Kind: KindExpectation, Msg: fmt.Sprintf("script %q summary %d: %s", m.name, n, problem)}
 	}
 	return model.Response{Text: s.text, Stop: s.stopFor(nil), Usage: s.usage}, nil
+}
+
+// holds reports whether a reply is for a conversation of so many turns.
+func (w *when) holds(messages []model.Message, turns int) bool {
+	if len(messages) == 0 || w.Turn != 0 && w.Turn != turns+1 {
+		return false
+	}
+	last := messages[len(messages)-1]
+	if !strings.Contains(messages[0].Text, w.Prompt) || !strings.Contains(last.Text, w.Contains) {
+		return false
+	}
+	// What was returned before the last message is old.
+	return w.LastResult == nil || w.LastResult.check([]model.Message{last}) == ""
 }
 
 // missing says that the last message does not hold what it must, or nothing.
@@ -131,7 +155,7 @@ func (w *lastResult) check(messages []model.Message) string {
 		return fmt.Sprintf("expected a last result %s, found no tool result", w.describe())
 	}
 	text := resultText(last.Result)
-	if (w.Code == "" || w.Code == string(last.Result.Code)) && strings.Contains(text, w.Contains) {
+	if (w.Tool == "" || w.Tool == last.Name) && (w.Code == "" || w.Code == string(last.Result.Code)) && strings.Contains(text, w.Contains) {
 		return ""
 	}
 	return fmt.Sprintf("expected a last result %s, found %s from %s: %s", w.describe(), last.Result.Code, last.Name, clip(text))
@@ -139,6 +163,9 @@ func (w *lastResult) check(messages []model.Message) string {
 
 func (w *lastResult) describe() string {
 	var parts []string
+	if w.Tool != "" {
+		parts = append(parts, "from "+w.Tool)
+	}
 	if w.Code != "" {
 		parts = append(parts, "with code "+w.Code)
 	}

@@ -159,7 +159,7 @@ func TestBadScriptsNameThePlace(t *testing.T) {
 		"turns:\n  - usage: {inputTokens: -1}":                    "turns[0].usage: token counts",
 		"turns:\n  - usage: {inputTokens: two}":                   "s.yaml:2:26: ",
 		"turns:\n  - expect: {lastResult: {code: NOPE}}":          `s.yaml:2:33: turns[0].expect.lastResult.code: unknown result code "NOPE"`,
-		"turns:\n  - expect: {lastResult: {}}":                    "turns[0].expect.lastResult: needs code or contains",
+		"turns:\n  - expect: {lastResult: {}}":                    "turns[0].expect.lastResult: needs code, contains or tool",
 		"turns:\n  - calls: [{tool: a, args: {x: 1}, raw: '{}'}]": "turns[0].calls[0].raw: give args or raw, not both",
 		"turns:\n  - calls: [{tool: a, args: {x: .nan}}]":         "turns[0].calls[0].args: not expressible in JSON",
 		"turns: [":                "s.yaml:1:",
@@ -221,8 +221,8 @@ summaries: [{say: It went well., usage: {inputTokens: 9, cacheWriteTokens: 4, ou
 	require.Equal(t, "Summary 4 of 2 turns.", resp.Text)
 
 	for text, want := range map[string]string{
-		"turns: [{say: x}]\nsummaries: [{calls: [{tool: x}]}]":                          "s.yaml:2:13: summaries[0]: a summary has no calls and no last result",
-		"turns: [{say: x}]\nsummaries: [{expect: {lastResult: {code: OK}}}]":            "summaries[0]: a summary has no calls and no last result",
+		"turns: [{say: x}]\nsummaries: [{calls: [{tool: x}]}]":                          "s.yaml:2:13: summaries[0]: a summary has no calls, no last result and no when",
+		"turns: [{say: x}]\nsummaries: [{expect: {lastResult: {code: OK}}}]":            "summaries[0]: a summary has no calls, no last result and no when",
 		"turns: [{usage: {inputTokens: 2, cachedInputTokens: 1, cacheWriteTokens: 2}}]": "cached ones are a part of the input",
 		"turns: [{usage: {cacheWriteTokens: -1}}]":                                      "token counts are not negative",
 	} {
