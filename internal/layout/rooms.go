@@ -48,6 +48,8 @@ var Rooms = []Room{
 	{"internal/gitproc", 1, "one configured git binary, run closed, bounded and reaped", []string{"golang.org/x/sys"}, nil},
 	{"worktree", 1, "isolation, lease, patch, provider: words and policy, no git", nil, effects},
 
+	{"worktree/git/pack", 1, "git objects from packs and loose files, each hashed, damage an error", nil, []string{"os/exec", "net/http"}},
+
 	{"tool", 2, "definitions, schemas, contracts, validation, results", []string{
 		"github.com/invopop/jsonschema", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/net/idna", "golang.org/x/text",
 	}, effects},

@@ -1,197 +1,235 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"path"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// checkout writes the files of a plan below root and fills in what lstat says about them. Nothing is followed
-// and nothing is overwritten: every folder and file is made anew, by one name below an open folder.
+// checkout writes the files of a plan into an empty folder and fills in what lstat says about them. Nothing is
+// followed and nothing is overwritten: every folder and file is made anew, by one name below an open folder.
 type checkout struct {
 	ctx     context.Context
 	objects *objectStore
-	// host is the host's own working directory, nil for a bare one. A file there that has the wanted content is
+	// host is the host's own working directory, empty for a bare one. A file there that has the wanted content is
 	// copied, which spares the object store; it is hashed first, so that it does not matter what is there.
-	host *folderStack
-	into *folderStack
+	host string
+	into string
 	// mtime is set on every file. It lies before the index is written, so that git trusts the index at once.
 	mtime time.Time
-	// step is called after each file.
+	// step is called after each file, by one writer at a time.
 	step func(name string)
+
+	next  atomic.Int64 // the first entry that no writer has taken
+	stop  atomic.Bool
+	steps sync.Mutex
 }
 
-// maxHostCopy is the size in bytes up to which a file of the host is tried.
-const maxHostCopy = 8 << 20
+const (
+	// maxHostCopy is the size in bytes up to which a file of the host is tried.
+	maxHostCopy = 8 << 20
+	// maxWriters bounds the writers of one checkout, and portion is how many entries one takes at a time.
+	maxWriters = 4
+	portion    = 64
+)
 
+// run makes the folders, then the files, several at a time.
 func (c *checkout) run(entries []entry) error {
-	defer c.into.close()
-	defer c.host.close()
-	for i := range entries {
-		if i%256 == 0 {
-			if err := c.ctx.Err(); err != nil {
-				return err
+	if err := c.folders(entries); err != nil {
+		return err
+	}
+	writers := min(maxWriters, runtime.GOMAXPROCS(0), 1+len(entries)/portion)
+	errs := make([]error, writers)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			if errs[i] = c.writer(entries); errs[i] != nil {
+				c.stop.Store(true)
 			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
 		}
-		if err := c.write(&entries[i]); err != nil {
-			return fmt.Errorf("check out %q: %w", entries[i].path, err)
-		}
-		c.step("file-written")
 	}
 	return nil
 }
 
-func (c *checkout) write(e *entry) error {
-	dir, name := "", e.path
-	if i := strings.LastIndexByte(e.path, '/'); i >= 0 {
-		dir, name = e.path[:i], e.path[i+1:]
+// folders makes every folder that an entry lies in.
+func (c *checkout) folders(entries []entry) error {
+	into, err := newFDStack(c.into)
+	if err != nil {
+		return err
 	}
-	root, err := c.into.enter(dir)
+	defer into.close()
+	made := map[string]bool{"": true}
+	var need func(dir string) error
+	need = func(dir string) error {
+		if made[dir] {
+			return nil
+		}
+		above, name := split(dir)
+		if err := need(above); err != nil {
+			return err
+		}
+		fd, err := into.enter(above)
+		if err == nil {
+			err = makeFolderAt(fd, name)
+		}
+		made[dir] = true
+		return err
+	}
+	for i := range entries {
+		if dir, _ := split(entries[i].path); !made[dir] {
+			if err := errors.Join(c.ctx.Err(), need(dir)); err != nil {
+				return fmt.Errorf("check out %q: %w", dir, err)
+			}
+		}
+	}
+	return nil
+}
+
+// split cuts a path into its folder, empty for the top, and its name.
+func split(file string) (dir, name string) {
+	dir, name = path.Split(file)
+	return strings.TrimSuffix(dir, "/"), name
+}
+
+// writer writes one portion after the other until none is left.
+func (c *checkout) writer(entries []entry) error {
+	w := &fileWriter{checkout: c}
+	var err error
+	if w.to, err = newFDStack(c.into); err != nil {
+		return err
+	}
+	defer w.to.close()
+	if c.host != "" {
+		if w.from, err = newFDStack(c.host); err == nil {
+			defer w.from.close()
+		}
+	}
+	for !c.stop.Load() {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		from := int(c.next.Add(portion)) - portion
+		if from >= len(entries) {
+			return nil
+		}
+		for i := from; i < min(from+portion, len(entries)); i++ {
+			if err := w.write(&entries[i]); err != nil {
+				return fmt.Errorf("check out %q: %w", entries[i].path, err)
+			}
+			c.steps.Lock()
+			c.step("file-written")
+			c.steps.Unlock()
+		}
+	}
+	return nil
+}
+
+// fileWriter is one of the writers of a checkout.
+type fileWriter struct {
+	*checkout
+	to *fdStack
+	// from is nil if there is no host to copy from.
+	from *fdStack
+	buf  []byte // the last file of the host
+}
+
+func (w *fileWriter) write(e *entry) error {
+	dir, name := split(e.path)
+	fd, err := w.to.enter(dir)
 	if err != nil {
 		return err
 	}
 	switch e.mode {
 	case modeGitlink:
-		err = root.Mkdir(name, 0o777)
+		err = makeFolderAt(fd, name)
 	case modeLink:
 		var to []byte
-		if to, err = c.objects.readAs(plumbing.BlobObject, e.id); err == nil {
-			err = root.Symlink(string(to), name)
+		if to, err = w.objects.readAs(plumbing.BlobObject, e.id); err == nil {
+			err = makeLinkAt(fd, name, string(to))
 		}
 	default:
-		err = c.file(root, dir, name, e)
+		return w.file(fd, dir, name, e)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		e.stat, err = statAt(fd, name)
 	}
-	fi, err := root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	e.stat = statOf(fi)
-	return nil
+	return err
 }
 
-func (c *checkout) file(root *os.Root, dir, name string, e *entry) error {
-	perm := os.FileMode(0o666)
+func (w *fileWriter) file(dirFD int, dir, name string, e *entry) (err error) {
+	perm := uint32(0o666)
 	if e.mode == modeExec {
 		perm = 0o777
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	fd, err := makeFileAt(dirFD, name, perm)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.content(f, dir, name, e), f.Close()); err != nil {
+	defer func() { err = errors.Join(err, closeFD(fd)) }()
+	if err := w.content(fdWriter(fd), dir, name, e); err != nil {
 		return err
 	}
-	return root.Chtimes(name, c.mtime, c.mtime)
+	if err := setTimeAt(dirFD, name, w.mtime); err != nil {
+		return err
+	}
+	// Of the descriptor and not of the name: what another process put in its place is not what was written.
+	e.stat, _, err = statFD(fd)
+	return err
 }
 
-func (c *checkout) content(w io.Writer, dir, name string, e *entry) error {
-	if e.conv != convNone {
-		blob, err := c.objects.readAs(plumbing.BlobObject, e.id)
+func (w *fileWriter) content(to fdWriter, dir, name string, e *entry) error {
+	if e.conv.onDisk() {
+		blob, err := w.objects.readAs(plumbing.BlobObject, e.id)
 		if err == nil {
-			_, err = w.Write(e.conv.toDisk(blob))
+			_, err = to.Write(e.conv.toDisk(blob))
 		}
 		return err
 	}
-	if data := c.fromHost(dir, name, e); data != nil {
-		_, err := w.Write(data)
+	if data, ok := w.fromHost(dir, name, e); ok {
+		_, err := to.Write(data)
 		return err
 	}
-	return c.objects.stream(w, e.id)
+	return w.objects.stream(to, e.id)
 }
 
-// fromHost returns the host's file if it is what the entry wants, else nil.
-func (c *checkout) fromHost(dir, name string, e *entry) []byte {
-	root, err := c.host.enter(dir)
-	if err != nil || root == nil {
-		return nil
+// fromHost returns the host's file, good until the next one, if it is what the entry wants.
+func (w *fileWriter) fromHost(dir, name string, e *entry) ([]byte, bool) {
+	if w.from == nil {
+		return nil, false
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+	dirFD, err := w.from.enter(dir)
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxHostCopy {
-		return nil
+	fd, err := openFileAt(dirFD, name)
+	if err != nil {
+		return nil, false
 	}
-	data := bytes.NewBuffer(make([]byte, 0, fi.Size()+bytes.MinRead))
-	if _, err := data.ReadFrom(io.LimitReader(f, maxHostCopy)); err != nil || blobID(data.Bytes()) != e.id {
-		return nil
+	defer func() { _ = closeFD(fd) }()
+	s, regular, err := statFD(fd)
+	if err != nil || !regular || s.size > maxHostCopy {
+		return nil, false
 	}
-	return data.Bytes()
-}
-
-// folderStack holds open the folders on the way to the one in use, so that each step is one name.
-type folderStack struct {
-	make  bool
-	names []string
-	roots []*os.Root // one more than names
-}
-
-// newStack takes over root.
-func newStack(root *os.Root, make bool) *folderStack {
-	return &folderStack{make: make, roots: []*os.Root{root}}
-}
-
-// enter returns the folder of a slash-separated path below the first one, made on the way if the stack makes.
-func (s *folderStack) enter(path string) (*os.Root, error) {
-	if s == nil {
-		return nil, nil
+	if int64(cap(w.buf)) < s.size {
+		w.buf = make([]byte, s.size, s.size+s.size/4)
 	}
-	depth := 0
-	rest := path
-	for depth < len(s.names) && rest != "" {
-		name, after, _ := strings.Cut(rest, "/")
-		if name != s.names[depth] {
-			break
-		}
-		rest = after
-		depth++
+	data := w.buf[:s.size]
+	if readFD(fd, data) != nil || blobID(data) != e.id {
+		return nil, false
 	}
-	for len(s.names) > depth {
-		s.pop()
-	}
-	for rest != "" {
-		name, after, _ := strings.Cut(rest, "/")
-		top := s.roots[len(s.roots)-1]
-		if s.make {
-			if err := top.Mkdir(name, 0o777); err != nil {
-				return nil, err
-			}
-		}
-		next, err := top.OpenRoot(name)
-		if err != nil {
-			return nil, err
-		}
-		s.names = append(s.names, name)
-		s.roots = append(s.roots, next)
-		rest = after
-	}
-	return s.roots[len(s.roots)-1], nil
-}
-
-func (s *folderStack) pop() {
-	s.roots[len(s.roots)-1].Close()
-	s.roots = s.roots[:len(s.roots)-1]
-	s.names = s.names[:len(s.names)-1]
-}
-
-func (s *folderStack) close() {
-	if s == nil {
-		return
-	}
-	for len(s.names) > 0 {
-		s.pop()
-	}
-	s.roots[0].Close()
+	return data, true
 }

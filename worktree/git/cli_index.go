@@ -24,7 +24,7 @@ const (
 // through a filter, and writes what lstat then says into the index that git wrote, which data holds. Ids have
 // width bytes. The entries of the second list keep the first 20 of them; they are compared and never shown.
 func restat(tree *os.Root, data []byte, width int) ([]baseEntry, []entry, error) {
-	at := newStack(tree, false)
+	at := newStack(tree)
 	defer at.close()
 	bad := errors.New("git's index cannot be read")
 	if len(data) < 12+width || !bytes.HasPrefix(data, []byte("DIRC")) {

@@ -198,7 +198,7 @@ func (d *Driver) read(ctx context.Context, id string, r *record, f *frozen) (wor
 	if err != nil {
 		return worktree.Patch{}, err
 	}
-	at := newStack(disk, false)
+	at := newStack(disk)
 	defer at.close()
 	w := &patchWriter{old: f.baseSide, new: func(e *entry) (side, error) { return s.diskSide(ctx, at, e) }}
 	files, err := w.write(changes)
@@ -239,11 +239,11 @@ func (f *frozen) baseSide(e *entry) (side, error) {
 	if e.mode == modeGitlink {
 		return subproject(e), nil
 	}
-	obj, err := f.objects.find(e.id)
+	_, size, err := f.objects.info(e.id)
 	if err != nil {
 		return side{}, err
 	}
-	return side{mode: e.mode, id: e.id, size: obj.Size(),
+	return side{mode: e.mode, id: e.id, size: size,
 		load: func() ([]byte, error) { return f.objects.readAs(plumbing.BlobObject, e.id) },
 		copy: func(w io.Writer) error { return f.objects.stream(w, e.id) },
 	}, nil

@@ -17,6 +17,9 @@ const (
 // auto reports that the content has a say.
 func (c conversion) auto() bool { return c == convAuto || c == convAutoCRLF }
 
+// onDisk reports that a file may differ from its blob.
+func (c conversion) onDisk() bool { return c == convTextCRLF || c == convAutoCRLF }
+
 // convert returns the conversion of a path.
 func (s settings) convert(a *attributes, path string) conversion {
 	if a.empty() {
@@ -125,7 +128,7 @@ func (s lineStats) binary() bool { return s.cr > 0 || s.nul > 0 || s.printable>>
 
 // toDisk returns what git would write to disk for a blob.
 func (c conversion) toDisk(blob []byte) []byte {
-	if c != convTextCRLF && c != convAutoCRLF || len(blob) == 0 {
+	if !c.onDisk() || len(blob) == 0 {
 		return blob
 	}
 	s := countLines(blob)

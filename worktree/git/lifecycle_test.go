@@ -402,7 +402,7 @@ func TestAFileThatKeepsChangingIsNamed(t *testing.T) {
 	s := &scan{ctx: ctx, base: f.base, tracked: f.tracked, ignore: f.ignore, attrs: f.attrs, settings: f.settings, objects: f.objects}
 	require.NoError(t, s.run(root))
 	put(t, l.Dir, "busy.txt", "1\n")
-	at := newStack(root, false)
+	at := newStack(root)
 	for i := range s.found {
 		if e := &s.found[i]; e.path == "busy.txt" {
 			side, err := s.diskSide(ctx, at, e)

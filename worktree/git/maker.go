@@ -3,7 +3,6 @@ package git
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -58,17 +57,9 @@ func (m *ownMaker) planned() *plan                        { return m.plan }
 func (m *ownMaker) close()                                { m.h.close() }
 
 func (m *ownMaker) files(ctx context.Context, id string) error {
-	into, err := os.OpenRoot(m.d.treeDir(id))
-	if err != nil {
-		return err
-	}
 	c := &checkout{
-		ctx: ctx, objects: m.h.objects, into: newStack(into, true), mtime: time.Now().Add(-2 * time.Second), step: m.d.step,
-	}
-	if m.h.work != "" {
-		if root, err := os.OpenRoot(m.h.work); err == nil {
-			c.host = newStack(root, false)
-		}
+		ctx: ctx, objects: m.h.objects, host: m.h.work, into: m.d.treeDir(id), mtime: time.Now().Add(-2 * time.Second),
+		step: m.d.step,
 	}
 	return c.run(m.plan.entries)
 }

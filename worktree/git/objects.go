@@ -10,30 +10,21 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/storage/filesystem"
-	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/assent-dev/assent/worktree"
-)
-
-const (
-	objectCache = 32 << 20 // bytes of delta bases and small objects kept while a repository is open
-	largeObject = 4 << 20  // bytes from which an object is streamed where its encoding allows it
+	"github.com/assent-dev/assent/worktree/git/pack"
 )
 
 // objectStore reads the objects of one repository and its alternates. Every object is hashed as it is read,
-// because agents can write to the folder it lies in. It is used by one goroutine.
+// because agents can write to the folder it lies in. It may be used by several goroutines at once.
 type objectStore struct {
-	parts []*filesystem.ObjectStorage
+	store *pack.Store
 }
 
-// openObjects opens the object folders that a repository draws on. Alternates are followed here, because the
-// library opens them anew for each object and reads relative ones from the wrong place.
+// openObjects opens the object folders that a repository draws on.
 func openObjects(common string) (*objectStore, error) {
-	s := new(objectStore)
+	var folders []string
 	seen := map[string]bool{}
 	var add func(objects string, depth int) error
 	add = func(objects string, depth int) error {
@@ -41,12 +32,7 @@ func openObjects(common string) (*objectStore, error) {
 			return nil
 		}
 		seen[objects] = true
-		if filepath.Base(objects) != "objects" {
-			return &worktree.NeedsGitError{Reason: fmt.Sprintf("alternate object folder %q", objects)}
-		}
-		dir := dotgit.NewWithOptions(osfs.New(filepath.Dir(objects)), dotgit.Options{})
-		s.parts = append(s.parts, filesystem.NewObjectStorageWithOptions(dir, cache.NewObjectLRU(objectCache),
-			filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: largeObject}))
+		folders = append(folders, objects)
 		text, err := readOptional(filepath.Join(objects, "info", "alternates"))
 		if err != nil {
 			return err
@@ -72,47 +58,45 @@ func openObjects(common string) (*objectStore, error) {
 		return nil
 	}
 	if err := add(filepath.Join(common, "objects"), 0); err != nil {
-		s.close()
 		return nil, err
 	}
-	return s, nil
-}
-
-func (s *objectStore) close() {
-	for _, p := range s.parts {
-		p.Close()
-	}
-}
-
-// find returns the object, wherever it lies.
-func (s *objectStore) find(id plumbing.Hash) (plumbing.EncodedObject, error) {
-	for _, p := range s.parts {
-		if err := p.HasEncodedObject(id); errors.Is(err, plumbing.ErrObjectNotFound) {
-			continue
-		} else if err != nil {
-			return nil, fmt.Errorf("read object %s: %w", id, err)
-		}
-		obj, err := p.EncodedObject(plumbing.AnyObject, id)
-		if err != nil {
-			return nil, fmt.Errorf("read object %s: %w", id, err)
-		}
-		return obj, nil
-	}
-	return nil, fmt.Errorf("read object %s: %w", id, plumbing.ErrObjectNotFound)
-}
-
-// read returns an object's content, verified, and its type.
-func (s *objectStore) read(id plumbing.Hash) ([]byte, plumbing.ObjectType, error) {
-	obj, err := s.find(id)
+	store, err := pack.Open(folders...)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	buf := make([]byte, 0, obj.Size())
-	w := &appender{buf}
-	if err := copyObject(w, obj, id); err != nil {
-		return nil, 0, err
+	return &objectStore{store}, nil
+}
+
+func (s *objectStore) close() { s.store.Close() }
+
+// unread says which object could not be read. One that is not there, or in a pack of another version, is told apart.
+func unread(id plumbing.Hash, err error) error {
+	var version *pack.VersionError
+	switch {
+	case errors.As(err, &version):
+		return &worktree.NeedsGitError{Reason: version.Error()}
+	case errors.Is(err, pack.ErrNotFound):
+		return fmt.Errorf("read object %s: %w: %w", id, plumbing.ErrObjectNotFound, err)
 	}
-	return w.b, obj.Type(), nil
+	return fmt.Errorf("read object %s: %w", id, err)
+}
+
+// info returns an object's type and size in bytes.
+func (s *objectStore) info(id plumbing.Hash) (plumbing.ObjectType, int64, error) {
+	kind, size, err := s.store.Info(pack.ID(id))
+	if err != nil {
+		return 0, 0, unread(id, err)
+	}
+	return plumbing.ObjectType(kind), size, nil
+}
+
+// read returns an object's content, verified and not to be changed, and its type.
+func (s *objectStore) read(id plumbing.Hash) ([]byte, plumbing.ObjectType, error) {
+	kind, data, err := s.store.Read(pack.ID(id))
+	if err != nil {
+		return nil, 0, unread(id, err)
+	}
+	return data, plumbing.ObjectType(kind), nil
 }
 
 // readAs is read for an object that must have type t.
@@ -126,29 +110,8 @@ func (s *objectStore) readAs(t plumbing.ObjectType, id plumbing.Hash) ([]byte, e
 
 // stream writes a blob to w. When it returns an error, w may hold a part of it.
 func (s *objectStore) stream(w io.Writer, id plumbing.Hash) error {
-	obj, err := s.find(id)
-	if err != nil {
-		return err
-	}
-	if obj.Type() != plumbing.BlobObject {
-		return fmt.Errorf("read object %s: is a %s, not a blob", id, obj.Type())
-	}
-	return copyObject(w, obj, id)
-}
-
-// copyObject writes the content of obj to w and compares its hash with id.
-func copyObject(w io.Writer, obj plumbing.EncodedObject, id plumbing.Hash) error {
-	r, err := obj.Reader()
-	if err != nil {
-		return fmt.Errorf("read object %s: %w", id, err)
-	}
-	defer r.Close()
-	h := newHash(obj.Type().String(), obj.Size())
-	if _, err := io.Copy(io.MultiWriter(w, h), r); err != nil {
-		return fmt.Errorf("read object %s: %w", id, err)
-	}
-	if sum(h) != id {
-		return fmt.Errorf("read object %s: its content has another id", id)
+	if err := s.store.Copy(w, pack.ID(id)); err != nil {
+		return unread(id, err)
 	}
 	return nil
 }

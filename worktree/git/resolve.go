@@ -15,6 +15,7 @@ import (
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/worktree"
+	"github.com/assent-dev/assent/worktree/git/pack"
 )
 
 // Resolve pins iso.Ref, or HEAD, to a commit and its tree. A ref is a name, an object id or its unique
@@ -151,19 +152,16 @@ func (h *host) abbreviated(digits string) (plumbing.Hash, error) {
 		return plumbing.ZeroHash, err
 	}
 	found := map[plumbing.Hash]bool{}
-	for _, p := range h.objects.parts {
-		ids, err := p.HashesWithPrefix(prefix)
-		if err != nil {
-			return plumbing.ZeroHash, fmt.Errorf("find object %q: %w", digits, err)
+	err = h.objects.store.Find(prefix, func(id pack.ID) {
+		if !strings.HasPrefix(id.String(), digits) {
+			return
 		}
-		for _, id := range ids {
-			if !strings.HasPrefix(id.String(), digits) {
-				continue
-			}
-			if obj, err := h.objects.find(id); err == nil && (obj.Type() == plumbing.CommitObject || obj.Type() == plumbing.TagObject) {
-				found[id] = true
-			}
+		if kind, _, err := h.objects.info(plumbing.Hash(id)); err == nil && (kind == plumbing.CommitObject || kind == plumbing.TagObject) {
+			found[plumbing.Hash(id)] = true
 		}
+	})
+	if err != nil {
+		return plumbing.ZeroHash, fmt.Errorf("find object %q: %w", digits, err)
 	}
 	if len(found) > 1 {
 		return plumbing.ZeroHash, fault.Configf("isolation.ref", "%q is the beginning of %d commits", digits, len(found))

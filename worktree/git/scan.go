@@ -36,6 +36,11 @@ type scan struct {
 	warnings, ignored []string
 	muted             int
 	unlocked          []unlocked
+
+	readers *readers
+	// done holds, in order, what came before these lists, in part found by other readers; err is how one of those ended.
+	done []*scan
+	err  error
 }
 
 // maxPath is the greatest length in bytes of a path that git can write to disk.
@@ -46,7 +51,7 @@ var errChanging = errors.New("it changed while it was read")
 
 // run reads everything below root into found, in index order.
 func (s *scan) run(root *os.Root) error {
-	if err := s.folder(root, "", false); err != nil {
+	if err := s.together(func() error { return s.folder(root, "", false) }); err != nil {
 		return err
 	}
 	slices.SortFunc(s.found, func(a, b entry) int { return strings.Compare(a.path, b.path) })
@@ -153,16 +158,20 @@ func (s *scan) enter(root *os.Root, name, path string, fi fs.FileInfo, ignored b
 	if err != nil {
 		return fmt.Errorf("read folder %q: %w", path, err)
 	}
-	defer sub.Close()
 	// A link that took the folder's place would show another part of the tree.
 	now, err := sub.Stat(".")
-	if err != nil {
-		return fmt.Errorf("read folder %q: %w", path, err)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("read folder %q: %w", path, err)
+	case !os.SameFile(fi, now):
+		err = &worktree.ChangingError{Path: path}
+	case s.handOver(sub, path, ignored):
+		return nil
+	default:
+		err = s.folder(sub, path, ignored)
 	}
-	if !os.SameFile(fi, now) {
-		return &worktree.ChangingError{Path: path}
-	}
-	return s.folder(sub, path, ignored)
+	sub.Close()
+	return err
 }
 
 // submodule keeps the commit that the base names for it.

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package pack
+
+const withoutWaiting = 0

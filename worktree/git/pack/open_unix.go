@@ -1,0 +1,7 @@
+//go:build unix
+
+package pack
+
+import "syscall"
+
+const withoutWaiting = syscall.O_NONBLOCK
