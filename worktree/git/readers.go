@@ -20,7 +20,9 @@ const maxReaders = 4
 // have found, in the same order. It returns the first error in that order.
 func (s *scan) together(read func() error) error {
 	s.readers = new(readers)
-	s.readers.spare.Store(int32(min(maxReaders, runtime.GOMAXPROCS(0)) - 1))
+	if s.take == nil { // whoever takes what is read takes one file at a time
+		s.readers.spare.Store(int32(min(maxReaders, runtime.GOMAXPROCS(0)) - 1))
+	}
 	s.err = read()
 	s.readers.spare.Add(1)
 	s.readers.wg.Wait()
