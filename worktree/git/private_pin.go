@@ -129,7 +129,7 @@ const (
 	packedRefs = "packed-refs"
 	packedLock = packedRefs + ".lock"
 	// packedPatience is how long another one's lock on the packed refs is waited for. git holds it for milliseconds.
-	packedPatience = 5 * time.Second
+	packedPatience = 10 * time.Second
 )
 
 // lockPacked takes git's own lock on the packed refs, so that no `pack-refs` brings the pin back while it is removed.

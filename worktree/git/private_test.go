@@ -375,7 +375,7 @@ func TestPinsComeAndGoBesideGit(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := tryGit(host, nil, "pack-refs", "--all", "--prune"); err != nil {
+			if _, err := tryGit(host, nil, "-c", "core.packedRefsTimeout=-1", "-c", "core.filesRefLockTimeout=-1", "pack-refs", "--all", "--prune"); err != nil {
 				stopped <- err
 				return
 			}
