@@ -157,6 +157,7 @@ var badWorker = map[string]string{
 	"worker: {deployment: {name: a, buildId: x, behavior: upgrade}}":             `:1:54: unknown behavior "upgrade"; one of pinned, autoUpgrade`,
 	"worker: {worktrees: {pinCap: -1}}":                                          `:1:30: worker.worktrees.pinCap: -1 is negative`,
 	"worker: {worktrees: {minFree: 5 GB}}":                                       `:1:31: worker.worktrees.minFree: bad size "5 GB", want bytes, or KiB, MiB, GiB or TiB such as 512MiB`,
+	"worker: {worktrees: {maxBytes: -1}}":                                        `:1:32: worker.worktrees.maxBytes: -1 is negative`,
 	"worker: {worktrees: {minFree: []}}":                                         `:1:31: worker.worktrees.minFree: want a number of bytes such as 512MiB, got a list`,
 	"worker: {worktrees: {private: all}}":                                        `:1:31: worker.worktrees.private: want true, false or a list of repositories, got a string`,
 	"worker: {worktrees: {private: [b], repos: {a: x}}}":                         `:1:32: unknown repository "b"; one of a`,

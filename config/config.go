@@ -111,8 +111,8 @@ type Worktrees struct {
 	KeepOnError bool
 	// PinCap is the number of failed agents' trees to retain: 4 if nothing was written.
 	PinCap int
-	// MinFree is in bytes.
-	MinFree int64
+	// MinFree and MaxBytes are bytes: what must be free on the disk for another tree, and what all may take together.
+	MinFree, MaxBytes int64
 	// Private makes all trees private, PrivateRepos those of the named repositories, whatever an agent asks for.
 	Private      bool
 	PrivateRepos []string

@@ -83,7 +83,7 @@ func TestEveryKey(t *testing.T) {
 		GrantKeyFile: filepath.Join(dir, "keys/grant"),
 		Deployment:   config.Deployment{Name: "agents", BuildID: "v1.2.3", Behavior: config.AutoUpgrade},
 		Worktrees: config.Worktrees{Repos: map[string]string{"main": filepath.Join(filepath.Dir(dir), "repo"), "other": "/srv/other.git"},
-			Root: "/var/lib/assent/trees", KeepOnError: true, PinCap: 2, MinFree: 2 << 30, PrivateRepos: []string{"other"},
+			Root: "/var/lib/assent/trees", KeepOnError: true, PinCap: 2, MinFree: 2 << 30, MaxBytes: 100 << 30, PrivateRepos: []string{"other"},
 			Git: "/usr/bin/git", Filters: []string{"lfs"}},
 		Fetch: config.Fetch{Allow: []string{"10.0.0.0/8", "::1", "internal.example.com"}},
 		Shell: config.Shell{Engine: config.ShellSh, Env: map[string]string{"GOFLAGS": "-mod=mod"}},

@@ -117,6 +117,7 @@ func (v value) worktrees(w *Worktrees) {
 		field{"keepOnError", func(v value) { w.KeepOnError = v.boolean() }},
 		field{"pinCap", func(v value) { w.PinCap = v.integer(0) }},
 		field{"minFree", func(v value) { w.MinFree = v.bytes() }},
+		field{"maxBytes", func(v value) { w.MaxBytes = v.bytes() }},
 		field{"private", func(v value) { v.private(w) }},
 		field{"git", func(v value) { w.Git = v.path() }},
 		field{"filters", func(v value) { w.Filters = v.filters() }},

@@ -178,14 +178,29 @@ func (e *MissingError) Error() string {
 	return "repository lacks object " + e.Object
 }
 
-// SpaceError reports a disk that is too full for another tree. Trying again helps once there is room.
+// SpaceError reports that there is no room for another tree. Trying again helps once there is.
 type SpaceError struct {
-	// Free and Min are bytes: what is free and what must be.
+	// Free and Min are bytes of the disk: what is free and what must be. Both are zero if it is the other bound.
 	Free, Min int64
+	// Used, Want and Max are bytes of trees: what the Trees that are there take, what another one is expected to, and
+	// what all may take together.
+	Used, Want, Max int64
+	Trees           int
 }
 
 func (e *SpaceError) Error() string {
-	return fmt.Sprintf("no room for a worktree: %d bytes free, %d wanted", e.Free, e.Min)
+	if e.Max > 0 {
+		return fmt.Sprintf("no room for a worktree: %d that are there take %d bytes, another takes %d, and maxBytes is %d",
+			e.Trees, e.Used, e.Want, e.Max)
+	}
+	return fmt.Sprintf("no room for a worktree: %d bytes are free on the disk, and minFree is %d", e.Free, e.Min)
+}
+
+// Sweeper is a Provider that has something to look after. A worker calls Sweep when it starts and hourly.
+type Sweeper interface {
+	// Sweep finishes what crashed workers left and returns the ids of the trees it finished. A tree that was given out is
+	// not touched.
+	Sweep(ctx context.Context) ([]string, error)
 }
 
 // ChangingError reports a collect that was given up because something goes on writing to the tree.

@@ -168,9 +168,8 @@ func openTrees(f *config.File) (*git.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return git.New(git.Config{Repos: w.Repos, Root: root, PinCap: &w.PinCap, KeepOnError: w.KeepOnError, MinFree: w.MinFree,
+	return git.New(git.Config{Repos: w.Repos, Root: root, PinCap: &w.PinCap, KeepOnError: w.KeepOnError, MinFree: w.MinFree, MaxBytes: w.MaxBytes,
 		Private: w.Private, PrivateRepos: w.PrivateRepos,
-
 		Git: w.Git, Filters: w.Filters})
 }
 

@@ -62,7 +62,7 @@ func (d *Driver) make(ctx context.Context, id string, who worktree.Identity, at 
 	fail := func(err error) (worktree.Lease, error) {
 		return worktree.Lease{}, err
 	}
-	if err := d.checkSpace(); err != nil {
+	if err := d.reserve(ctx, id, at.Repo); err != nil {
 		return fail(err)
 	}
 	m, err := d.maker(ctx, at)
@@ -144,6 +144,9 @@ func (d *Driver) build(ctx context.Context, id string, r *record, m maker) error
 		return fmt.Errorf("freeze base: %w", err)
 	}
 	d.step("frozen")
+	if err := d.settle(ctx, id, r.Resolved.Repo, m.planned()); err != nil {
+		return err
+	}
 	r.State = stateReady
 	if err := d.save(id, r); err != nil {
 		return err
@@ -164,21 +167,6 @@ func (d *Driver) undo(id string, r *record) error {
 		return fmt.Errorf("undo %q: %w", id, err)
 	}
 	return d.forget(id)
-}
-
-// checkSpace refuses to start on a disk that is too full.
-func (d *Driver) checkSpace() error {
-	if d.minFree == 0 {
-		return nil
-	}
-	free, err := freeBytes(d.root)
-	if err != nil {
-		return fmt.Errorf("measure free space of %q: %w", d.root, err)
-	}
-	if free < d.minFree {
-		return &worktree.SpaceError{Free: free, Min: d.minFree}
-	}
-	return nil
 }
 
 // Check returns nil if the lease's tree is there and is the same one, else a *worktree.GoneError.

@@ -34,6 +34,9 @@ type Config struct {
 	KeepOnError bool
 	// MinFree is the number of bytes that must be free on Root's file system for Acquire to start; zero checks nothing.
 	MinFree int64
+	// MaxBytes is what all trees below Root together may take on disk for Acquire to make another; zero is no bound. What
+	// agents write is noticed late, and never stops one that has its tree.
+	MaxBytes int64
 	// Private makes every tree private, as worktree.Isolation.Private asks for one; PrivateRepos are the names of
 	// the repositories whose trees are.
 	Private      bool
@@ -48,16 +51,16 @@ type Config struct {
 
 // Driver makes, reads and removes linked worktrees below one root. It implements worktree.Provider.
 type Driver struct {
-	repos   map[string]string
-	root    string
-	pinCap  int
-	keep    bool
-	minFree int64
-	private func(repo string) bool
-	hostID  string
-	euid    int
-	git     *gitproc.Program
-	filters []string
+	repos             map[string]string
+	root              string
+	pinCap            int
+	keep              bool
+	minFree, maxBytes int64
+	private           func(repo string) bool
+	hostID            string
+	euid              int
+	git               *gitproc.Program
+	filters           []string
 	// step is called with the name of each step that leaves something on disk; tests die there.
 	step func(name string)
 
@@ -76,7 +79,7 @@ func New(c Config) (*Driver, error) {
 	}
 	d := &Driver{
 		repos: make(map[string]string, len(c.Repos)), pinCap: DefaultPinCap, keep: c.KeepOnError,
-		minFree: c.MinFree, euid: os.Geteuid(), step: func(string) {},
+		minFree: c.MinFree, maxBytes: c.MaxBytes, euid: os.Geteuid(), step: func(string) {},
 	}
 	if c.PinCap != nil {
 		d.pinCap = *c.PinCap
@@ -86,6 +89,9 @@ func New(c Config) (*Driver, error) {
 	}
 	if c.MinFree < 0 {
 		return nil, fault.Configf("worktrees.minFree", "must not be negative, got %d", c.MinFree)
+	}
+	if c.MaxBytes < 0 {
+		return nil, fault.Configf("worktrees.maxBytes", "must not be negative, got %d", c.MaxBytes)
 	}
 	for name, path := range c.Repos {
 		if name == "" || !filepath.IsAbs(path) {

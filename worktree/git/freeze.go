@@ -65,7 +65,7 @@ func (d *Driver) thaw(id string) error {
 			return err
 		}
 	}
-	for _, name := range []string{frozenIndex, frozenSettings, frozenHost, frozenList, flushedMark} {
+	for _, name := range []string{frozenIndex, frozenSettings, frozenHost, frozenList, flushedMark, weightName} {
 		if err := os.Remove(filepath.Join(d.stateDir(id), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -332,6 +332,7 @@ func TestNewRefusesWrongConfig(t *testing.T) {
 	for name, c := range map[string]Config{
 		"pin cap":      {Root: root, PinCap: &minus},
 		"free":         {Root: root, MinFree: -1},
+		"bytes":        {Root: root, MaxBytes: -1},
 		"no root":      {},
 		"relative":     {Root: "trees"},
 		"open to all":  {Root: loose},

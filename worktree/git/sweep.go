@@ -10,7 +10,7 @@ import (
 )
 
 // Sweep finishes what crashed workers left: trees that were half made or half removed, admin folders whose
-// record was lost, and the trash. It returns the ids of what it finished. It goes by marker and lock only: what a
+// record was lost, and the trash; and it counts what trees take on disk. It returns the ids of what it finished. It goes by marker and lock only: what a
 // living worker holds is passed over, and a tree that was given out is never touched. A failure at one tree does
 // not keep it from the others.
 func (d *Driver) Sweep(ctx context.Context) ([]string, error) {
@@ -40,7 +40,7 @@ func (d *Driver) Sweep(ctx context.Context) ([]string, error) {
 	for _, name := range d.repoNames() {
 		d.sweepHost(name, note)
 	}
-	errs = append(errs, d.sweepTrash(ctx))
+	errs = append(errs, d.sweepTrash(ctx), d.recountAll(ctx))
 	return done, errors.Join(errs...)
 }
 
