@@ -48,7 +48,7 @@ type Config struct {
 	Plugins  []pipeline.Plugin
 	Blobs    blob.Store
 	// Worktrees manages git worktrees on this host. It needs HostID, a name that this machine keeps, and Client,
-	// because the host has a task queue of its own.
+	// because the host has a task queue of its own. One that is a worktree.Sweeper is swept at the start and hourly.
 	Worktrees   worktree.Provider
 	HostID      string
 	Client      client.Client

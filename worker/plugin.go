@@ -49,6 +49,8 @@ type Plugin struct {
 	built       *parts
 	host        worker.Worker
 	hostStarted int
+	// stopSweep ends the looking after the host's trees.
+	stopSweep func()
 	// hostKeys are the instances of host, which meet this Plugin again when it is on their client.
 	hostKeys map[string]bool
 	// failures says that the client has a failure converter.
@@ -386,53 +388,6 @@ func (p *Plugin) registerTools(r registry) (err error) {
 		r.RegisterDynamicActivity(activities.RunDynamicTool, activity.DynamicRegisterOptions{})
 	}
 	return nil
-}
-
-// startHost serves this host's own queue: activities only, unversioned, so that agents pinned to an older build
-// still find their trees.
-func (p *Plugin) startHost(parts *parts) error {
-	if !p.hosts || !p.first() {
-		return nil
-	}
-	w := worker.New(p.client, parts.hostQueue, worker.Options{
-		DisableWorkflowWorker: true, Interceptors: parts.install(nil), WorkerStopTimeout: 5 * time.Second,
-	})
-	registerHost(w, parts.engine)
-	err := p.registerTools(w)
-	if err == nil {
-		err = w.Start()
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil {
-		p.hostStarted--
-		return err
-	}
-	p.host = w
-	return nil
-}
-
-// first counts a worker in and reports whether it is the first of this process.
-func (p *Plugin) first() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hostStarted++
-	return p.hostStarted == 1
-}
-
-func (p *Plugin) stopHost() {
-	p.mu.Lock()
-	var last worker.Worker
-	if p.hostStarted > 0 {
-		if p.hostStarted--; p.hostStarted == 0 {
-			last, p.host = p.host, nil
-		}
-	}
-	p.mu.Unlock()
-	// Outside the lock: the host's own stop comes through this Plugin again.
-	if last != nil {
-		last.Stop()
-	}
 }
 
 // noBlobs is the store of a guard: it has none, because the arguments of a team's activities stay in history.

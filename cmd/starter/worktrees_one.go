@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/assent-dev/assent/internal/exit"
-	"github.com/assent-dev/assent/worktree"
 	"github.com/assent-dev/assent/worktree/git"
 )
 
@@ -112,119 +109,60 @@ func reason(h git.Held) string {
 type disposeFlags struct {
 	treeFlags
 	force bool
+	// The rest is for --ended.
+	ended, unknown, dryRun bool
+	olderThan              time.Duration
 }
 
 func (a *app) treeDisposeCommand() *cobra.Command {
 	var f disposeFlags
 	cmd := &cobra.Command{
 		Use:   "dispose ID",
-		Short: "Remove a worktree",
+		Short: "Remove a worktree, or those of agents that have ended",
 		Long: `Remove a worktree. Work that was not collected, or that changed since it was, is refused without --force. With it
 the patch is first written beside the worktrees, below saved/. A worktree that a process is at is never removed. An agent whose
-worktree is removed while it works starts again in a new one.`,
-		Example: "  starter worktrees dispose fix-1\n  starter worktrees dispose fix-1 --force",
-		Args:    oneArg(theTree),
+worktree is removed while it works starts again in a new one.
+
+With --ended it removes those whose agents have ended without giving them back, for example because they were terminated. The
+server is asked: no run of the agent may be open, and the last must have closed longer ago than --older-than. Work that was not
+collected is written to saved/ first, and what cannot be read is kept. Retained ones are kept. Agents that the server does not
+know may belong to another server; they count as ended with --unknown only. Without --dry-run=false it only shows what would go.`,
+		Example: "  starter worktrees dispose fix-1\n  starter worktrees dispose fix-1 --force\n  starter worktrees dispose --ended --older-than 7d --dry-run=false",
+		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.ended {
+				return a.disposeEnded(cmd.Context(), f)
+			}
 			return a.disposeTree(cmd.Context(), args[0], f)
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.force, "force", false, "remove it although its work was not collected")
-	a.outputFlag(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.force, "force", false, "remove it although its work was not collected")
+	flags.BoolVar(&f.ended, "ended", false, "those whose agents have ended, in place of ID")
+	f.olderThan = day
+	flags.Var((*age)(&f.olderThan), "older-than", "with --ended: how long ago the agent must have ended")
+	flags.BoolVar(&f.unknown, "unknown", false, "with --ended: also those that were made so long ago and whose agents the server does not know")
+	flags.BoolVar(&f.dryRun, "dry-run", true, "with --ended: only show what would be removed")
+	a.serverFlags(cmd)
 	return cmd
 }
 
-// disposed is what `worktrees dispose -o json` prints of a tree.
-type disposed struct {
-	ID string `json:"id"`
-	// Disposed is false for one that was kept; Why says why.
-	Disposed bool   `json:"disposed"`
-	Why      string `json:"why,omitempty"`
-	// Saved is the file with the work that nobody had collected.
-	Saved string `json:"saved,omitempty"`
-	// Unread is why that work could not be saved.
-	Unread string `json:"unread,omitempty"`
-}
-
-func (a *app) disposeTree(ctx context.Context, word string, f disposeFlags) error {
-	d, err := f.open()
-	if err != nil {
-		return err
-	}
-	h, err := pick(ctx, d, word)
-	if err != nil {
-		return err
-	}
-	done := disposed{ID: h.ID, Disposed: true}
-	var lose git.Lose
-	if f.force {
-		lose = func(p worktree.Patch, err error) error {
-			if err != nil {
-				done.Unread = err.Error()
-				return nil
-			}
-			done.Saved, err = saveWork(d.Root(), h.ID, p)
-			return err
-		}
-	}
-	if err := d.Remove(ctx, h.ID, lose); err != nil {
-		return disposeHint(h, err)
-	}
-	if err := d.Close(); err != nil {
-		return err
-	}
-	return a.sayDisposed(done)
-}
-
-func (a *app) sayDisposed(done disposed) error {
-	if a.json() {
-		return a.printJSON(done)
-	}
-	a.printf("disposed %s\n", done.ID)
-	if done.Saved != "" {
-		a.note("its work was saved to %s", done.Saved)
-	}
-	if done.Unread != "" {
-		a.note("warning: its work could not be read and is lost: %s", oneLine(done.Unread, 400))
+// check wants an ID, or --ended and what belongs to it.
+func (f *disposeFlags) check(cmd *cobra.Command, args []string) error {
+	hint := "see: " + cmd.CommandPath() + " --help"
+	changed := func(name string) bool { return cmd.Flags().Changed(name) }
+	switch {
+	case !f.ended && (f.unknown || changed("older-than") || changed("dry-run")):
+		return exit.Usagef(hint, "--older-than, --unknown and --dry-run need --ended")
+	case !f.ended:
+		return oneArg(theTree)(cmd, args)
+	case len(args) > 0:
+		return exit.Usagef(hint, "--ended and the ID %q exclude each other", args[0])
+	case f.force:
+		return exit.Usagef(hint, "--ended and --force exclude each other")
+	case f.olderThan < leastAge:
+		return exit.Usagef("", "--older-than is %s; at least %s", f.olderThan, leastAge)
 	}
 	return nil
-}
-
-// disposeHint says what can be done about a tree that was not removed.
-func disposeHint(h git.Held, err error) error {
-	var kept *worktree.NotCollectedError
-	var busy *worktree.BusyError
-	switch {
-	case errors.As(err, &kept):
-		return exit.WithHint(err, "see it with: cd "+shellQuote(h.Path)+"; --force removes it and saves its patch")
-	case errors.As(err, &busy):
-		return exit.WithHint(err, "try again when that has ended")
-	case h.State == git.Collected || h.State == git.Retained:
-		return exit.WithHint(err, "--force removes it all the same")
-	}
-	return err
-}
-
-// saveWork writes the patch of a tree below saved/ of the root and returns the file; nothing for a tree without changes.
-func saveWork(root, id string, p worktree.Patch) (string, error) {
-	if len(p.Bytes) == 0 {
-		return "", nil
-	}
-	dir := filepath.Join(root, "saved")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("save the work of %q: %w", id, err)
-	}
-	for n := 1; ; n++ {
-		path := filepath.Join(dir, id+".patch")
-		if n > 1 {
-			path = filepath.Join(dir, fmt.Sprintf("%s.%d.patch", id, n))
-		}
-		err := writeWhole(path, p.Bytes, false)
-		if err == nil {
-			return path, nil
-		}
-		if !errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("save the work of %q: %w", id, err)
-		}
-	}
 }

@@ -59,10 +59,7 @@ type Process struct {
 	trees  *git.Driver
 	log    *slog.Logger
 	fatal  chan error
-	// stop ends the sweeping, which stopped waits for.
-	stop    context.CancelFunc
-	stopped sync.WaitGroup
-	once    sync.Once
+	once   sync.Once
 }
 
 // Start runs a worker and returns once it polls. Errors are *fault.ConfigError for what the file says, else those of
@@ -193,37 +190,7 @@ func (p *Process) start(cfg engine.Config, deadlockDetection time.Duration) erro
 	if err := p.worker.Start(); err != nil {
 		return fmt.Errorf("start worker on queue %q: %w", p.Queue, err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	p.stop = stop
-	if p.trees != nil {
-		p.stopped.Go(func() { p.sweep(ctx) })
-	}
 	return nil
-}
-
-// sweepEvery is how often a worker finishes what crashed ones left.
-const sweepEvery = time.Hour
-
-// sweep finishes half-made and half-removed trees, at once and then hourly. Its failure is no reason to stop.
-func (p *Process) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		done, err := p.trees.Sweep(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			p.log.Warn("worktrees were not swept entirely", "finished", len(done), "error", err)
-		case len(done) > 0:
-			p.log.Info("worktrees swept", "finished", len(done))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 // Fatal yields the error after which the worker cannot go on.
@@ -233,8 +200,6 @@ func (p *Process) Fatal() <-chan error { return p.fatal }
 func (p *Process) Stop() {
 	p.once.Do(func() {
 		p.worker.Stop()
-		p.stop()
-		p.stopped.Wait()
 		if p.trees != nil {
 			if err := p.trees.Close(); err != nil {
 				p.log.Warn("worktrees were not closed", "error", err)

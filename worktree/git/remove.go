@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/assent-dev/assent/worktree"
 )
@@ -12,6 +13,10 @@ import (
 // Lose decides about work that nobody has collected, before it is removed: p is what would be lost, err why that could
 // not be read. Its error keeps the tree.
 type Lose func(p worktree.Patch, err error) error
+
+// busyFor is how long Remove waits for a lock. Who looks at a tree holds its lock for a moment, and so does a child of
+// the process that held it until it becomes another program.
+const busyFor = 2 * time.Second
 
 // Remove removes a tree by its id, as an operator asks for it. Work that was not collected, or that changed after it was,
 // is refused with *worktree.NotCollectedError, unless lose lets it go. Errors beside those of Dispose: *worktree.BusyError
@@ -25,12 +30,14 @@ func (d *Driver) Remove(ctx context.Context, id string, lose Lose) error {
 	} else if r == nil {
 		return &worktree.GoneError{ID: id, Why: "this host has no record of it"}
 	}
-	unlock, err := tryLockFile(filepath.Join(d.stateDir(id), "lock"))
+	moment, cancel := context.WithTimeout(ctx, busyFor)
+	defer cancel()
+	unlock, err := lockFile(moment, filepath.Join(d.stateDir(id), "lock"))
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return &worktree.BusyError{ID: id}
+	}
 	if err != nil {
 		return err
-	}
-	if unlock == nil {
-		return &worktree.BusyError{ID: id}
 	}
 	defer unlock()
 	r, err := d.load(id)
