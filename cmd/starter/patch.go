@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +17,8 @@ import (
 
 // patchFlags are the flags of patch.
 type patchFlags struct {
-	to string
+	to, check string
+	force     bool
 	storeFlags
 }
 
@@ -27,14 +30,28 @@ func (a *app) patchCommand() *cobra.Command {
 		Long: `Print the patch that an agent made, and nothing else. Nobody applies it for you.
 
 The bytes come from the blob store of the worker, which must be reachable from here: the default folder, the one that
---config names, or --blobs.`,
-		Example: "  starter patch fix-1 | git apply\n  starter patch fix-1 --to fix.patch --config assent.yaml",
+--config names, or --blobs. What the patch cannot say, and what the agent changed in the repository that it shares with you,
+goes to standard error.
+
+With --check PATH nothing is printed of the patch: it is tried on the checkout at PATH, which is not changed, and the exit code is 0
+only if it applies there. It needs git.`,
+		Example: "  starter patch fix-1 | git apply\n  starter patch fix-1 --check . && starter patch fix-1 | git apply\n  starter patch fix-1 --to fix.patch --config assent.yaml",
 		GroupID: groupAgents,
 		Args:    oneArg("the ID of an agent"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.patch(cmd.Context(), args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.to != "" && f.check != "":
+				return exit.Usagef("", "--to and --check exclude each other")
+			case f.force && f.to == "":
+				return exit.Usagef("", "--force needs --to")
+			}
+			return a.patch(cmd.Context(), args[0], f)
+		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.to, "to", "", "write to this file instead of standard output")
+	flags.StringVar(&f.to, "to", "", "write to this file, which must not exist; - is standard output")
+	flags.BoolVar(&f.force, "force", false, "with --to: replace the file if it exists")
+	flags.StringVar(&f.check, "check", "", "only say whether it applies to the checkout at this path")
 	f.add(cmd)
 	a.serverFlags(cmd)
 	return cmd
@@ -62,29 +79,54 @@ func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
 	if err != nil {
 		return err
 	}
-	if art.Error != "" {
-		a.note("error: %s", oneLine(art.Error, 2000))
-	}
-	for _, w := range art.Warnings {
-		a.note("warning: %s", oneLine(w, 400))
-	}
+	a.warnOf(art)
 	if len(data) == 0 {
 		a.note("the agent changed nothing: the patch is empty")
 	}
-	if f.to == "" {
+	if f.check != "" {
+		return a.checkPatch(ctx, art, data, f.check)
+	}
+	if f.to == "" || f.to == "-" {
 		_, err := a.out.Write(data)
 		return err
 	}
-	if err := os.WriteFile(f.to, data, 0o644); err != nil {
+	err = writeWhole(f.to, data, f.force)
+	if errors.Is(err, fs.ErrExist) {
+		return exit.Failf("--force replaces it", "write patch: %w", err)
+	}
+	if err != nil {
 		return fmt.Errorf("write patch: %w", err)
 	}
 	a.note("%s: %d bytes, %s; apply it on %.12s with: git apply %s", f.to, len(data), count(len(art.Files), "file"), art.Base, shellQuote(f.to))
 	return nil
 }
 
+// warnOf says what a patch does not: first what makes git run a program in the user's own repository.
+func (a *app) warnOf(art protocol.Artifact) {
+	if art.Error != "" {
+		a.note("error: %s", oneLine(art.Error, 2000))
+	}
+	for _, dangerous := range []bool{true, false} {
+		for _, c := range art.HostChanges {
+			switch {
+			case c.Dangerous != dangerous, dangerous && art.Error != "":
+			case dangerous:
+				a.note("warning: look before you run git: the agent's tree shares a repository with you, in which %s was %s; it can run programs",
+					oneLine(c.Key, mostLine), oneLine(c.Change, mostLine))
+			default:
+				a.note("note: in the repository %s was %s", oneLine(c.Key, mostLine), oneLine(c.Change, mostLine))
+			}
+		}
+	}
+	for _, w := range art.Warnings {
+		a.note("warning: %s", oneLine(w, 400))
+	}
+}
+
 // patchOf is the patch of an agent, which exists once its worktree was collected.
 func patchOf(s *connect.Server, v *view) (protocol.Artifact, error) {
-	for _, art := range v.artifacts() {
+	// The last one, should there be several: it is of the attempt that ended.
+	for _, art := range slices.Backward(v.artifacts()) {
 		if art.Kind == protocol.ArtifactPatch {
 			return art, nil
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -40,6 +42,29 @@ func (f *treeFlags) open() (*git.Driver, error) {
 		return nil, exit.Failf("run this where the worker is, or name its folder with --config FILE or --root DIR", "no worktrees at %s", dir)
 	}
 	return d, err
+}
+
+// openToRemove opens it with the git program of the configuration, or the one on the PATH: work in trees that were made with
+// one is read by one.
+func (f *treeFlags) openToRemove() (*git.Driver, error) {
+	d, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	if f.config != "" {
+		file, err := config.Load(f.config)
+		if err != nil {
+			return nil, err
+		}
+		if w := file.Worker.Worktrees; w.Git != "" {
+			return d, d.UseGit(w.Git, w.Filters)
+		}
+	}
+	if program, err := exec.LookPath("git"); err == nil && filepath.IsAbs(program) {
+		// One that will not do is as none: the trees that need it are kept.
+		_ = d.UseGit(program, nil)
+	}
+	return d, nil
 }
 
 func (f *treeFlags) dir() (string, error) {

@@ -26,7 +26,7 @@ type disposed struct {
 }
 
 func (a *app) disposeTree(ctx context.Context, word string, f disposeFlags) error {
-	d, err := f.open()
+	d, err := f.openToRemove()
 	if err != nil {
 		return err
 	}
@@ -38,9 +38,12 @@ func (a *app) disposeTree(ctx context.Context, word string, f disposeFlags) erro
 	var lose git.Lose
 	if f.force {
 		lose = func(p worktree.Patch, err error) error {
-			if err != nil {
+			if err != nil && f.unread {
 				done.Unread = err.Error()
 				return nil
+			}
+			if err != nil {
+				return exit.Failf("--unread removes it all the same, and its work is lost", "the work in worktree %q cannot be read to be saved: %w", h.ID, err)
 			}
 			done.Saved, err = saveWork(d.Root(), h.ID, p)
 			return err
@@ -110,7 +113,7 @@ func saveWork(root, id string, p worktree.Patch) (string, error) {
 
 // disposeEnded removes the trees of agents that have ended, each for itself: what is wrong with one keeps no other.
 func (a *app) disposeEnded(ctx context.Context, f disposeFlags) error {
-	d, err := f.open()
+	d, err := f.openToRemove()
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func reason(h git.Held) string {
 // disposeFlags are the flags of worktrees dispose.
 type disposeFlags struct {
 	treeFlags
-	force bool
+	force, unread bool
 	// The rest is for --ended.
 	ended, unknown, dryRun bool
 	olderThan              time.Duration
@@ -120,7 +120,7 @@ func (a *app) treeDisposeCommand() *cobra.Command {
 		Use:   "dispose ID",
 		Short: "Remove a worktree, or those of agents that have ended",
 		Long: `Remove a worktree. Work that was not collected, or that changed since it was, is refused without --force. With it
-the patch is first written beside the worktrees, below saved/. A worktree that a process is at is never removed. An agent whose
+the patch is first written beside the worktrees, below saved/; if that cannot be done it is refused without --unread. A worktree that a process is at is never removed. An agent whose
 worktree is removed while it works starts again in a new one.
 
 With --ended it removes those whose agents have ended without giving them back, for example because they were terminated. The
@@ -139,6 +139,7 @@ know may belong to another server; they count as ended with --unknown only. With
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.force, "force", false, "remove it although its work was not collected")
+	flags.BoolVar(&f.unread, "unread", false, "with --force: even if its work cannot be read and is lost")
 	flags.BoolVar(&f.ended, "ended", false, "those whose agents have ended, in place of ID")
 	f.olderThan = day
 	flags.Var((*age)(&f.olderThan), "older-than", "with --ended: how long ago the agent must have ended")
@@ -155,6 +156,8 @@ func (f *disposeFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case !f.ended && (f.unknown || changed("older-than") || changed("dry-run")):
 		return exit.Usagef(hint, "--older-than, --unknown and --dry-run need --ended")
+	case f.unread && !f.force:
+		return exit.Usagef(hint, "--unread needs --force")
 	case !f.ended:
 		return oneArg(theTree)(cmd, args)
 	case len(args) > 0:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -117,6 +118,22 @@ func TestWorktreesOfNoRoot(t *testing.T) {
 	require.Contains(t, w.exits(w.local("worktrees", "--root", d.Root()), exit.Usage).err.String(), "must be a directory of mode 0700")
 }
 
+// A tree that a git has made is read by a git, the configured one or that of the PATH.
+func TestATreeThatGitMadeIsSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", "")
+	w.git("repo", "config", "core.sparseCheckout", "true")
+	program, err := exec.LookPath("git")
+	require.NoError(t, err)
+	d := w.driver(func(c *git.Config) { c.Git = program })
+	l := w.tree(d, "fix-1", "run-1")
+	require.NoError(t, os.WriteFile(filepath.Join(l.Dir, "b.txt"), []byte("new\n"), 0o600))
+	done := lines[disposed](t, w.ok(w.local("worktrees", "dispose", "fix-1", "--force", "--root", d.Root(), "-o", "json")).out.String())[0]
+	saved, err := os.ReadFile(done.Saved)
+	require.NoError(t, err)
+	require.Contains(t, string(saved), "+new\n")
+}
+
 // Work that nobody has collected is refused, or saved first.
 func TestWorktreesAreDisposedOf(t *testing.T) {
 	t.Parallel()
@@ -145,6 +162,18 @@ func TestWorktreesAreDisposedOf(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(d.Root(), "trash"))
 	require.NoError(t, err)
 	require.Empty(t, left, "the command has waited for the janitor")
+
+	// Work that cannot be read is lost only on purpose.
+	l = w.tree(d, "fix-4", "run-1")
+	require.NoError(t, os.WriteFile(filepath.Join(l.Dir, "a.txt"), []byte("two\n"), 0o600))
+	require.NoError(t, os.Rename(w.path("repo"), w.path("away")))
+	unread := dispose(exit.Failed, l.ID, "--force")
+	require.Contains(t, unread.err.String(), "cannot be read to be saved")
+	require.Contains(t, unread.err.String(), "hint: --unread removes it")
+	require.DirExists(t, l.Dir)
+	require.NotEmpty(t, lines[disposed](t, dispose(exit.OK, l.ID, "--force", "--unread", "-o", "json").out.String())[0].Unread)
+	require.NoDirExists(t, l.Dir)
+	require.NoError(t, os.Rename(w.path("away"), w.path("repo")))
 
 	l = w.tree(d, "fix-3", "run-1")
 	record := filepath.Join(d.Root(), "state", l.ID, "record")

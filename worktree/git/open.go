@@ -49,6 +49,12 @@ func Open(root string) (*Driver, error) {
 	return d, err
 }
 
+// UseGit gives an opened driver the git program at an absolute path, and the filters that it may run: without it trees that
+// a git has made cannot be read. It makes an empty folder below the root.
+func (d *Driver) UseGit(path string, filters []string) error {
+	return d.openGit(Config{Git: path, Filters: filters})
+}
+
 // Root is the real path of this driver's root.
 func (d *Driver) Root() string { return d.root }
 
