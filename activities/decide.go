@@ -24,7 +24,8 @@ func AssentDecide(ctx context.Context, req protocol.DecideRequest) (protocol.Dec
 	if err != nil {
 		return protocol.DecideResponse{}, err
 	}
-	return e.decide(ctx, req, false)
+	resp, err := e.decide(ctx, req, false)
+	return resp.Brief(req.Under), err
 }
 
 // AssentDecideSlow is the same decision in a normal activity, for chains whose hooks wait for other systems. Hooks have
@@ -71,7 +72,9 @@ func (e *Engine) decide(ctx context.Context, req protocol.DecideRequest, slow bo
 		return resp, err
 	}
 	resp.Decision = e.judge(ctx, chain, req, info, input, validate)
-	resp.Attributes = e.attributesNow(ctx)
+	if resp.Decision.Verdict == permission.Ask {
+		resp.Attributes = e.attributesNow(ctx)
+	}
 	return e.record(ctx, resp, chain, input, req.Room)
 }
 

@@ -77,6 +77,8 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	if err != nil {
 		return nil, denied(tool.Deny(tool.ByGrant, "", err.Error()))
 	}
+	info := activity.GetInfo(ctx)
+	call = protocol.Received(call, info.ActivityType.Name, info.ActivityID)
 	def, drift := e.serve(ctx, call)
 	if drift != "" {
 		return tool.Fail(tool.ContractDrift, drift), nil
@@ -98,6 +100,9 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	}
 	if r := e.granted(ctx, call, sum, def.Info().Risk, def.Info().Repeatable()); r != nil {
 		return nil, denied(*r)
+	}
+	if call.Agent != nil {
+		call.IdempotencyKey = protocol.IdempotencyKey(call.Agent.RunID, call.ID, sum)
 	}
 	ctx, ended := begin(ctx, def.Info().Repeatable())
 	if ended != nil {
@@ -177,6 +182,10 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	if err := converter.GetDefaultDataConverter().FromPayload(payload, &g); err != nil {
 		return refuse("the grant cannot be read")
 	}
+	slim := g
+	if isTool(info.ActivityType.Name) && call.Agent != nil {
+		g = g.Full(protocol.Known(call.ID, call.Agent.RunID, call.ContractHash, inputDigest))
+	}
 	place := protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID,
 		ActivityType: info.ActivityType.Name, ActivityID: info.ActivityID}
 	if info.IsLocalActivity {
@@ -184,8 +193,13 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 		place.ActivityID, call.ID = g.CallID, g.CallID
 	}
 	if err := e.cfg.Keys.Verify(g, place, inputDigest, time.Now()); err != nil {
-		r := refuse(err.Error())
-		if late := new(protocol.GrantError); errors.As(err, &late) && late.Expired {
+		why, late := err.Error(), new(protocol.GrantError)
+		_ = errors.As(err, &late)
+		if g != slim && !late.Expired {
+			why += "; it is for another call, run or contract or for other arguments, or it is forged"
+		}
+		r := refuse(why)
+		if late.Expired {
 			r.Failure.Reason = tool.ByExpiry
 			if info.Attempt > 1 && risk != tool.Read {
 				u := tool.Fail(tool.EffectUnknown, "the approval expired before this attempt; the one before may have had its effect, check before trying again")

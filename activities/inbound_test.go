@@ -94,14 +94,32 @@ func TestGrants(t *testing.T) {
 		"drift":             {func(p *parts) { p.call.ContractHash = "x" }, "differs from the one"},
 		"names another one": {func(p *parts) { p.call.Name = "look" }, "another tool than its activity"},
 		"other run":         {func(p *parts) { p.grant.RunID = "before" }, "may have had its effect"},
+		"the run before": {func(p *parts) {
+			p.grant.RunID = "before"
+			p.call.Agent = &tool.Agent{RunID: "before"}
+		}, "may have had its effect"},
+		"another agent": {func(p *parts) { p.call.Agent = &tool.Agent{RunID: "other"} }, "signature does not match"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		check := func(t *testing.T, slim bool) {
 			b := newBench(t, activities.Config{Keys: ring(t)})
 			p := parts{ring: ring(t)}
 			p.call, p.grant, p.place = b.callOf("run", `{"path":"a"}`)
+			known := p.grant
+			p.call.Agent = &tool.Agent{RunID: runID}
 			tc.change(&p)
+			g := p.ring.Sign(p.grant, p.place)
+			if slim {
+				// As a workflow sends it.
+				if name == "the run before" {
+					known.RunID = p.call.Agent.RunID
+				}
+				g = g.Slim(known)
+				if p.call.ID == callID && p.call.Name == "run" {
+					p.call = protocol.Sent(p.call)
+				}
+			}
 			if !p.none {
-				b.granted(p.ring.Sign(p.grant, p.place))
+				b.granted(g)
 			}
 			r := b.invoke(p.call, "run")
 			if tc.want == "OK" {
@@ -111,7 +129,12 @@ func TestGrants(t *testing.T) {
 			}
 			require.Contains(t, r.Failure.Message, tc.want)
 			require.Empty(t, b.ran)
-		})
+		}
+		if name != "another agent" {
+			// A whole grant does not speak of the agent.
+			t.Run(name, func(t *testing.T) { check(t, false) })
+		}
+		t.Run(name+", slim", func(t *testing.T) { check(t, true) })
 	}
 }
 

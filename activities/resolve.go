@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
@@ -47,7 +49,8 @@ func (e *Engine) resolve(ctx context.Context, req protocol.ResolveRequest) (prot
 		return resp, err
 	}
 	// Rules that the agent brings are compiled now, so that a bad one is said at the start.
-	if _, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Parents: parents, Isolation: string(iso.Kind)}); err != nil {
+	chain, err := e.chain(protocol.Subject{Profile: in.AgentType, Tighten: in.Permissions, Parents: parents, Isolation: string(iso.Kind)})
+	if err != nil {
 		return resp, err
 	}
 	budget, err := e.budget(in, p, names)
@@ -70,6 +73,7 @@ func (e *Engine) resolve(ctx context.Context, req protocol.ResolveRequest) (prot
 		Models: names, Tools: facts(set, from), ToolsetHash: set.Hash(), Frozen: ref, PromptRef: prompt, Isolation: iso,
 		Limits: limits(in, p), BudgetUSD: budget, KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: guards, Parents: parents,
 		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(), ContinueAfter: e.cfg.ContinueAfter,
+		Under: protocol.Under{RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, PolicyDigest: chain.Digest()},
 	}
 	if n := size(resp); n > protocol.MaxInput {
 		// One that the server refuses would not say why.

@@ -72,6 +72,7 @@ func (r *Reader) call(a *historypb.ActivityTaskScheduledEventAttributes) *Call {
 		c.Tool = name
 		var call tool.Call
 		if r.decode(a.GetInput(), &call) {
+			call = protocol.Received(call, a.GetActivityType().GetName(), a.GetActivityId())
 			c.CallID, c.Input, c.InputRef, c.Approved = call.ID, call.Input, call.InputRef, call.Approved
 		}
 	} else {

@@ -85,6 +85,7 @@ func (r *Reader) stamped(run string) {
 
 // frozen takes what is frozen for an agent's life, and tells of it once.
 func (r *Reader) frozen(resp protocol.ResolveResponse) {
+	r.under = resp.Under
 	ready := &Ready{Models: resp.Models, Tools: []string{}, ToolsetHash: resp.ToolsetHash, Limits: resp.Limits,
 		Isolation: resp.Isolation, Store: resp.Store}
 	for _, f := range resp.Tools {

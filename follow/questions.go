@@ -45,6 +45,8 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 			// The workflow takes a decision that cannot be had for a deny. The record does not say of which call.
 			d = protocol.DecideResponse{Decision: permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByDefault,
 				Failed: true, Reason: "no decision could be had: " + why(a.GetFailure())}}
+		} else {
+			d = d.Whole(&r.under)
 		}
 		if !d.Slow {
 			r.decision(d)
@@ -55,6 +57,7 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 	case protocol.ActivityContinue:
 		var now protocol.ContinueResponse
 		if a.GetFailure() == nil && r.decode(result, &now) {
+			r.under.RunID = now.RunID
 			r.stamped(now.RunID)
 		}
 	default:

@@ -62,6 +62,8 @@ type Reader struct {
 	stands string
 	// queue is that of the run.
 	queue string
+	// under is what the decisions of local activities leave out.
+	under protocol.Under
 	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
 	anew bool
 	// foreign are calls that workers of somebody else run, by call id.

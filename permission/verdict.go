@@ -72,7 +72,7 @@ type Decision struct {
 	// Reason says why, for people.
 	Reason string `json:"reason,omitempty"`
 	// Input is the final argument value: what later layers judged, a person sees, and the tool gets.
-	Input json.RawMessage `json:"input"`
+	Input json.RawMessage `json:"input,omitempty"`
 	// Modified is true when Input is not what was asked for.
 	Modified bool `json:"modified,omitempty"`
 	// Failed is true when the layer denied because it failed or was cut short, not because it was of that opinion.
@@ -81,7 +81,7 @@ type Decision struct {
 	Advisories []Advisory `json:"advisories,omitempty"`
 	// Segments explains argv rules, one entry for each segment of the command.
 	Segments     []argv.Segment `json:"segments,omitempty"`
-	PolicyDigest string         `json:"policyDigest"`
+	PolicyDigest string         `json:"policyDigest,omitempty"`
 	// Invalid lists every place where the arguments do not fit the tool: the caller's if DecidedBy is invalid, else
 	// those that a hook or canUseTool put in their place.
 	Invalid []tool.Issue `json:"issues,omitempty"`

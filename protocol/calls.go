@@ -109,6 +109,14 @@ type ResolveResponse struct {
 	ContinueAfter int `json:"continueAfter,omitempty"`
 	// Parents are those of the agents above whose policy the agent has inherited, outermost first.
 	Parents []Parent `json:"parents,omitempty"`
+	// Under is the run and the policy at the start, which decisions need not repeat.
+	Under Under `json:"under,omitzero"`
+}
+
+// Under is what decisions are made under. Those of local activities leave out what history has said already.
+type Under struct {
+	RunID        string `json:"runId"`
+	PolicyDigest string `json:"policyDigest"`
 }
 
 // RefRequest pins a revision.
@@ -265,14 +273,18 @@ type DecideRequest struct {
 	Unencoded string `json:"unencoded,omitempty"`
 	// Room bounds the recorded answer in bytes, below MaxDecision, when many calls are decided in one workflow task.
 	Room int `json:"room,omitempty"`
+	// Under is what history has said of the run: ResolveResponse.Under, with the run that ContinueResponse names. Nil where it
+	// says nothing.
+	Under *Under `json:"under,omitempty"`
 }
 
 // DecideResponse is the recorded decision: it says everything that history must show about a call before it runs.
 type DecideResponse struct {
 	CallID string `json:"callId"`
 	Tool   string `json:"tool"`
-	// RunID is the run that decided, as the server told the local activity.
-	RunID string `json:"runId"`
+	// RunID is the run that decided, as the server told the local activity. Without it run and policy are those of
+	// DecideRequest.Under; see Whole.
+	RunID string `json:"runId,omitempty"`
 	// Decision leaves Input empty unless it was modified.
 	Decision permission.Decision `json:"decision"`
 	// InputRef holds a modified input that is too large for history.
@@ -288,8 +300,24 @@ type DecideResponse struct {
 	Slow bool `json:"slow,omitempty"`
 	// Drift says that this worker cannot serve the frozen tool.
 	Drift string `json:"drift,omitempty"`
-	// Attributes is as in ResolveResponse; absent says nothing.
+	// Attributes is as in ResolveResponse; absent says nothing. It goes with a question, which is shown by them.
 	Attributes *bool `json:"attributes,omitempty"`
+}
+
+// Brief leaves out what history has said.
+func (d DecideResponse) Brief(u *Under) DecideResponse {
+	if u != nil && u.RunID != "" && u.PolicyDigest != "" && *u == (Under{d.RunID, d.Decision.PolicyDigest}) {
+		d.RunID, d.Decision.PolicyDigest = "", ""
+	}
+	return d
+}
+
+// Whole fills in what Brief has left out.
+func (d DecideResponse) Whole(u *Under) DecideResponse {
+	if u != nil && d.RunID == "" && d.Decision.PolicyDigest == "" {
+		d.RunID, d.Decision.PolicyDigest = u.RunID, u.PolicyDigest
+	}
+	return d
 }
 
 // AdmitRequest asks whether an answer takes effect.

@@ -15,14 +15,15 @@ import (
 // GrantVersion is the version of the header's format.
 const GrantVersion = 1
 
-// Grant permits one activity to run with one input, once. It travels as JSON in HeaderGrant.
+// Grant permits one activity to run with one input, once. It travels as JSON in HeaderGrant, if it is signed without what
+// its worker knows: see Slim.
 type Grant struct {
 	Version      int    `json:"v"`
-	CallID       string `json:"call"`
-	RunID        string `json:"run"`
-	ContractHash string `json:"contract"`
-	InputDigest  string `json:"input"`
-	PolicyDigest string `json:"policy"`
+	CallID       string `json:"call,omitempty"`
+	RunID        string `json:"run,omitempty"`
+	ContractHash string `json:"contract,omitempty"`
+	InputDigest  string `json:"input,omitempty"`
+	PolicyDigest string `json:"policy,omitempty"`
 	// Expires is the last Unix second at which the activity may start; 0 means no bound.
 	Expires int64  `json:"exp,omitempty"`
 	KeyID   string `json:"kid,omitempty"`
@@ -38,11 +39,59 @@ type Place struct {
 	ActivityID   string `json:"id"`
 }
 
-// Material is what the MAC is over: the canonical JSON (RFC 8785) of {"grant": g without its mac, "place": p}. The
-// format is published in docs/security.md, so that a worker in another language can check a grant.
+// Known is what the worker of a tool activity knows of its grant by itself. contract is that of tool.Call, agentRun its
+// Agent.RunID, digest that of the arguments that it has.
+func Known(callID, agentRun, contract, digest string) Grant {
+	return Grant{CallID: callID, RunID: agentRun, ContractHash: contract, InputDigest: digest}
+}
+
+// Slim leaves out what the worker knows, if the MAC is over it: what is filled in there and is not what was signed is
+// refused. An unsigned grant stays whole, because it is compared and nothing else.
+func (g Grant) Slim(known Grant) Grant {
+	if g.MAC == "" {
+		return g
+	}
+	for _, f := range g.fields(&known) {
+		if *f.own == *f.known {
+			*f.own = ""
+		}
+	}
+	return g
+}
+
+// Full fills in what Slim has left out.
+func (g Grant) Full(known Grant) Grant {
+	if g.MAC == "" {
+		return g
+	}
+	for _, f := range g.fields(&known) {
+		if *f.own == "" {
+			*f.own = *f.known
+		}
+	}
+	return g
+}
+
+type field struct{ own, known *string }
+
+// fields pairs what may be left out.
+func (g *Grant) fields(known *Grant) []field {
+	return []field{{&g.CallID, &known.CallID}, {&g.RunID, &known.RunID}, {&g.ContractHash, &known.ContractHash},
+		{&g.InputDigest, &known.InputDigest}}
+}
+
+// Material is what the MAC is over: the canonical JSON (RFC 8785) of {"grant": g without its mac, "place": p}, where g is
+// whole. The format is published in docs/security.md, so that a worker in another language can check a grant.
 func (g Grant) Material(p Place) []byte {
-	g.MAC = ""
-	b, err := json.Marshal(map[string]any{"grant": g, "place": p})
+	whole := map[string]any{"v": g.Version, "call": g.CallID, "run": g.RunID, "contract": g.ContractHash, "input": g.InputDigest,
+		"policy": g.PolicyDigest}
+	if g.Expires != 0 {
+		whole["exp"] = g.Expires
+	}
+	if g.KeyID != "" {
+		whole["kid"] = g.KeyID
+	}
+	b, err := json.Marshal(map[string]any{"grant": whole, "place": p})
 	if err == nil {
 		b, err = canonjson.Canonical(b)
 	}

@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
@@ -79,6 +80,31 @@ func fields(ptr any) map[string]func(reflect.Value) {
 		}
 	}
 	return out
+}
+
+// What a signed grant leaves out is what its worker knows; with anything else in its place it is refused.
+func TestSlimGrant(t *testing.T) {
+	r := ring(t, k1)
+	known := protocol.Known("t1.1", "r", "c", "i")
+	signed := r.Sign(grant, place)
+	slim := signed.Slim(known)
+	header, err := json.Marshal(slim)
+	require.NoError(t, err)
+	require.Equal(t, `{"v":1,"policy":"p","exp":100,"kid":"k1","mac":"`+signed.MAC+`"}`, string(header))
+	require.Equal(t, signed, slim.Full(known))
+	require.Error(t, r.Verify(slim, place, "i", early))
+	for what, other := range map[string]protocol.Grant{
+		"call": protocol.Known("t1.2", "r", "c", "i"), "run": protocol.Known("t1.1", "r2", "c", "i"),
+		"contract": protocol.Known("t1.1", "r", "c2", "i"), "input": protocol.Known("t1.1", "r", "c", "i2"),
+	} {
+		require.EqualError(t, r.Verify(slim.Full(other), place, "", early), "grant refused: its signature does not match", what)
+		require.NotEqual(t, slim, signed.Slim(other), "what the worker does not know stays: %s", what)
+		require.Equal(t, signed, signed.Slim(other).Full(other), what)
+	}
+	unsigned := protocol.Keyring{}.Sign(grant, place)
+	require.Equal(t, unsigned, unsigned.Slim(known), "it is compared, and nothing else")
+	unsigned.InputDigest = ""
+	require.Equal(t, unsigned, unsigned.Full(known))
 }
 
 func TestVerify(t *testing.T) {

@@ -71,7 +71,7 @@ func (w *work) begin(ctx context.Context, in *interceptor.ExecuteActivityInput, 
 		}
 	case strings.HasPrefix(name, protocol.ToolPrefix):
 		if call, ok := argument[tool.Call](in.Args); ok {
-			return w.tool(ctx, call)
+			return w.tool(ctx, protocol.Received(call, name, w.info.ActivityID))
 		}
 	case granted:
 		// An activity of the team's own; what is called with a grant has one id with its call.
@@ -171,6 +171,7 @@ func (w *work) decide(ctx context.Context, req protocol.DecideRequest) (context.
 	ctx = w.start(ctx, "decide "+req.Tool.Name, trace.SpanKindInternal, genToolName.String(req.Tool.Name), genToolCall.String(req.CallID))
 	return ctx, func(out any, err error) {
 		resp, _ := value[protocol.DecideResponse](out)
+		resp = resp.Whole(req.Under)
 		d := resp.Decision
 		switch {
 		case err != nil:

@@ -10,9 +10,9 @@ import (
 // Call is one request to run a tool, as it travels to the worker that runs it. The grant beside it binds
 // every byte of Input.
 type Call struct {
-	// ID is unique in the run and is the activity id.
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	// ID is unique in the run and is the activity id; it and Name are on the wire only where no activity of ours says them.
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name,omitempty"`
 	// Input is the final argument object. It is empty when InputRef is set.
 	Input json.RawMessage `json:"input,omitempty"`
 	// InputRef points to an input that is too large for history.
@@ -20,8 +20,8 @@ type Call struct {
 	// ContractHash is the frozen contract; a worker whose tool differs returns drift and runs nothing.
 	ContractHash string `json:"contractHash"`
 	// IdempotencyKey is the same for every attempt of this call and for no other call anywhere: original run id, call
-	// id and the digest of the arguments.
-	IdempotencyKey string `json:"idempotencyKey"`
+	// id and the digest of the arguments. A worker of ours makes it of these.
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 	// Agent describes who calls; nil in workflows that are not agents.
 	Agent *Agent `json:"agent,omitempty"`
 	// Dir is the working directory of the agent's tools.

@@ -83,6 +83,8 @@ type agent struct {
 	// tooLarge is set when there was too much to leave to a next run.
 	tooLarge bool
 	frozen   protocol.ResolveResponse
+	// under is frozen.Under with the run that a run which continues was told.
+	under protocol.Under
 	// tighten is in.Permissions as tools' workers get it.
 	tighten json.RawMessage
 	// above are frozen.Parents in the same way.
@@ -161,6 +163,7 @@ func (a *agent) resolve(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
+	a.under = a.frozen.Under
 	return a.index()
 }
 

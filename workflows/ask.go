@@ -127,6 +127,7 @@ func (v *vigil) look(ctx workflow.Context, ans answer, how approval.How) (*permi
 func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.DecideRequest, d protocol.DecideResponse, a answer) protocol.AdmitResponse {
 	_, final := finalInput(req, d)
 	defer g.place(ctx)()
+	req.Under = nil
 	var resp protocol.AdmitResponse
 	ask := protocol.AdmitRequest{Question: q, Resolution: a.resolution, Via: a.via, Decide: req, Final: final}
 	if !d.Decision.Modified {

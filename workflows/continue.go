@@ -238,6 +238,7 @@ func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) error {
 	if err != nil {
 		return temporal.NewNonRetryableApplicationError("what the run before has left is refused: "+short(err.Error(), mostError), protocol.ErrorDenied, nil)
 	}
+	a.under = protocol.Under{RunID: now.RunID, PolicyDigest: a.frozen.Under.PolicyDigest}
 	g.board.attributes.learn(ctx, now.Attributes)
 	if now.RunID != workflow.GetInfo(ctx).OriginalRunID {
 		g.board.details(ctx, g.ledger)

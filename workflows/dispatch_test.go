@@ -62,7 +62,7 @@ turns:
 `})
 	n := 0
 	b.env.OnActivity("tool.change", mock.Anything, mock.Anything).Return(func(_ context.Context, c tool.Call) (tool.Result, error) {
-		require.Equal(t, "t1.1", c.ID)
+		require.Empty(t, c.ID, "the activity says it")
 		if n++; n < 3 {
 			return tool.Fail(tool.ContractDrift, "an older build"), nil
 		}

@@ -35,6 +35,8 @@ type permit struct {
 	// standing lets an approved call be revoked.
 	standing *standing
 	place    protocol.Place
+	// known is what the call's worker knows of the grant without being told.
+	known protocol.Grant
 	// verdict and decidedBy are what the decision said; an approved call was asked about.
 	verdict   permission.Verdict
 	decidedBy permission.Decider
@@ -55,7 +57,7 @@ func (p *permit) stamp(ctx workflow.Context, keys protocol.Keyring, activityType
 	g := keys.Sign(protocol.Grant{
 		CallID: p.callID, RunID: p.runID, ContractHash: p.facts.ContractHash,
 		InputDigest: p.input256, PolicyDigest: p.policy, Expires: p.expires,
-	}, place)
+	}, place).Slim(p.known)
 	payload, err := converter.GetDefaultDataConverter().ToPayload(g)
 	if err != nil {
 		return fmt.Errorf("encode grant of %q: %w", p.callID, err)
@@ -106,6 +108,8 @@ func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.Dec
 
 // judgeSlowly starts the recorded decision on a call in a normal activity.
 func (g *gate) judgeSlowly(ctx workflow.Context, req protocol.DecideRequest, anywhere bool) workflow.Future {
+	// This one is in history itself, and says all.
+	req.Under = nil
 	return g.slowly(ctx, req, anywhere, " · decide", protocol.ActivityDecideSlow, req)
 }
 
@@ -135,7 +139,7 @@ func (g *gate) read(ctx workflow.Context, f workflow.Future, req protocol.Decide
 			Reason: "no decision could be had: " + short(err.Error(), 500)}}
 	}
 	g.board.attributes.learn(ctx, resp.Attributes)
-	return resp
+	return resp.Whole(req.Under)
 }
 
 // settle turns a decision into a permit, a question or a refusal. For a question both results are nil.

@@ -135,7 +135,7 @@ func (a *agent) tool(name string) *protocol.ToolFacts {
 // request asks for the decision on a call. It is made anew whenever it is needed, and is always the same.
 func (a *agent) request(s *step) protocol.DecideRequest {
 	return protocol.DecideRequest{CallID: s.id, Tool: *s.facts, Subject: a.subject(s.vetted), Guards: a.frozen.Guards,
-		Store: a.frozen.Store, Input: s.asked.Input, InputRef: s.asked.InputRef, Room: s.room}
+		Store: a.frozen.Store, Input: s.asked.Input, InputRef: s.asked.InputRef, Room: s.room, Under: &a.under}
 }
 
 // decide takes the decision on a call; questions are opened here, in the model's order.
@@ -164,13 +164,12 @@ func (a *agent) changed(s *step, d protocol.DecideResponse) {
 
 func (s *step) concurrent() bool { return s.facts.Concurrent }
 
-// callOf is what travels to the worker.
+// callOf is the call as its worker knows it.
 func (a *agent) callOf(s *step) tool.Call {
 	p := s.permit
 	return tool.Call{
 		ID: s.id, Name: s.asked.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
-		// Unique among all runs of all workflows, and the same after a reset.
-		IdempotencyKey: a.id + "/" + s.id + "-" + p.input256, Agent: a.identity(), Dir: a.env.dir,
+		IdempotencyKey: protocol.IdempotencyKey(a.id, s.id, p.input256), Agent: a.identity(), Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 		Tighten: a.tighten, Parents: a.above, Source: p.facts.Source,
 	}

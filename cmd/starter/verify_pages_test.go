@@ -52,7 +52,7 @@ func TestHistoryPage(t *testing.T) {
 	for name, text := range map[string][]byte{
 		"fix-1.json": renamed(t, "parallel-questions"),
 		// The one byte is in the scheduled call alone.
-		"forged.json": renamed(t, "parallel-questions", `{"id":"t1.3","name":"run","input":{"text":"c"}`, `{"id":"t1.3","name":"run","input":{"text":"d"}`),
+		"forged.json": renamed(t, "parallel-questions", `{"input":{"text":"c"},"contractHash"`, `{"input":{"text":"d"},"contractHash"`),
 		"policy.yaml": []byte("engine:\n  deny: [{tool: look, reason: not any more}]\nprofiles:\n  p: {tools: [files], permissions: {preset: standard}}\n"),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))

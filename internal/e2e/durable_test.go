@@ -140,8 +140,8 @@ turns:
 			calls++
 			require.True(t, decided[a.GetActivityId()], "call %s has its decision first", a.GetActivityId())
 			require.NotNil(t, a.GetHeader().GetFields()[protocol.HeaderGrant])
-			require.Contains(t, string(a.GetInput().GetPayloads()[0].GetData()), `"idempotencyKey":"`+run+"/"+a.GetActivityId()+"-",
-				"no other run has this key")
+			require.Contains(t, string(a.GetInput().GetPayloads()[0].GetData()), `"agent":{"runId":"`+run+`"`,
+				"with the call's id it makes the idempotency key, which no other run has")
 		}
 	}
 	require.Equal(t, 4, calls)

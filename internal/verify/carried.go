@@ -98,7 +98,7 @@ func (r *record) takeOver(e *historypb.HistoryEvent, args []*commonpb.Payload) {
 	if s == nil {
 		return
 	}
-	r.state, r.frozen = s, &s.Frozen
+	r.state, r.frozen, r.under.PolicyDigest = s, &s.Frozen, s.Frozen.Under.PolicyDigest
 	r.tally.turns, r.tally.lifeBegan = s.Turns, s.Turns-s.LifeTurns
 	r.tally.spent, r.tally.calls, r.tally.transcript, r.tally.output = s.Spent, s.Calls, s.Transcript, s.Output
 	for _, t := range s.Frozen.Tools {
@@ -167,7 +167,7 @@ func (r *record) stamped(event int64, result *commonpb.Payloads) bool {
 		r.find(Finding{Kind: OtherRun, EventID: event, Why: sprintf("it names run %s as the one that continues, and was recorded in run %s", now.RunID, run)})
 	}
 	if r.stamp.run == "" {
-		r.stamp = stamp{event, now.RunID}
+		r.stamp, r.under.RunID = stamp{event, now.RunID}, now.RunID
 	}
 	return true
 }

@@ -23,7 +23,12 @@ func (j *judged) matches() {
 	}
 	j.arguments()
 	if g := j.grant; g != nil {
-		j.bound(g)
+		whole := *g
+		if j.use.call != nil {
+			// Its worker has filled in the digest of what it was sent, which is held against the decision above.
+			whole = g.Full(protocol.Grant{InputDigest: j.p.digest})
+		}
+		j.bound(&whole)
 	}
 	if c := j.use.call; c != nil {
 		if c.ID != j.call.CallID || c.Name != j.call.Tool {

@@ -48,6 +48,8 @@ type record struct {
 	// state is what an agent's run took over from the one that it continues, stamp the run that it then named.
 	state *protocol.AgentState
 	stamp stamp
+	// under is what decisions leave out that are made in it.
+	under protocol.Under
 	// tally counts what this run did, next is how it continued.
 	tally tally
 	began time.Time
@@ -280,6 +282,9 @@ func (r *record) decided(event int64, result *commonpb.Payloads, of *protocol.De
 	var d protocol.DecideResponse
 	if !r.decode(result, &d) || d.CallID == "" {
 		return false
+	}
+	if of == nil {
+		d = d.Whole(&r.under)
 	}
 	if d.Slow || d.Drift != "" || of != nil && (d.CallID != of.CallID || d.Tool != of.Tool.Name) {
 		return true

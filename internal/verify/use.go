@@ -207,7 +207,10 @@ func (r *record) activity(e *historypb.HistoryEvent) {
 	r.header(u, a.GetHeader())
 	var call tool.Call
 	if u.own() && r.decode(a.GetInput(), &call) {
-		u.call = &call
+		call = protocol.Received(call, u.typ, u.id)
+		if u.call = &call; u.grant != nil && call.Agent != nil {
+			*u.grant = u.grant.Full(protocol.Known(call.ID, call.Agent.RunID, call.ContractHash, ""))
+		}
 	}
 }
 
@@ -264,7 +267,7 @@ func (r *record) end(e *historypb.HistoryEvent, id int64, how ending, result *co
 			unread("the frozen toolset")
 			return
 		}
-		r.frozen = &resp
+		r.frozen, r.under = &resp, resp.Under
 		for _, t := range resp.Tools {
 			r.facts[t.Name] = t
 		}

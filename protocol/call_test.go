@@ -1,0 +1,46 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/permission"
+	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
+)
+
+// What a call leaves out, its activity says; what it says itself stays.
+func TestSentCall(t *testing.T) {
+	whole := tool.Call{ID: "t1.1", Name: "run", Input: json.RawMessage(`{}`), ContractHash: "c", Isolation: "none",
+		IdempotencyKey: protocol.IdempotencyKey("r", "t1.1", "i"), Agent: &tool.Agent{RunID: "r"}}
+	sent := protocol.Sent(whole)
+	b, err := json.Marshal(sent)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"input":{},"contractHash":"c","agent":{"runId":"r","type":""}}`, string(b))
+	for _, id := range []string{"t1.1", "t1.1~2"} {
+		got := protocol.Received(sent, "tool.run", id)
+		got.IdempotencyKey = protocol.IdempotencyKey(got.Agent.RunID, got.ID, "i")
+		require.Equal(t, whole, got)
+	}
+	require.Equal(t, "t1.1", protocol.Received(whole, "tool.look", "t9.9").ID)
+	require.Equal(t, "run", protocol.Received(whole, "tool.look", "t9.9").Name)
+	whole.Isolation = "worktree"
+	require.Equal(t, "worktree", protocol.Sent(whole).Isolation)
+}
+
+// A decision leaves out run and policy only where both are what history has said.
+func TestBriefDecision(t *testing.T) {
+	said := &protocol.Under{RunID: "r", PolicyDigest: "p"}
+	of := func(run, policy string) protocol.DecideResponse {
+		return protocol.DecideResponse{CallID: "t1.1", RunID: run, Decision: permission.Decision{PolicyDigest: policy}}
+	}
+	require.Equal(t, of("", ""), of("r", "p").Brief(said))
+	for _, d := range []protocol.DecideResponse{of("r", "p"), of("r", "p2"), of("r2", "p"), of("r2", "p2"), of("r", "")} {
+		require.Equal(t, d, d.Brief(said).Whole(said))
+		require.Equal(t, d, d.Brief(nil).Whole(nil))
+		require.Equal(t, d, d.Brief(&protocol.Under{}).Whole(said))
+	}
+	require.Equal(t, of("r2", "p"), of("r2", "p").Brief(said), "after a reset it names its run")
+}
