@@ -181,8 +181,10 @@ var seeded = map[string]struct {
 	"no toolset was frozen":         {"allowed", func(p *tape) { p.drop(p.endOf(p.at(0, schedules(protocol.ActivityResolveToolset)))) }, verify.OtherContract},
 	"another policy":                {"asked-and-allowed", func(p *tape) { p.grant(p.at(0, run), set("policy", other)) }, verify.OtherPolicy},
 	"the grant of another call":     {"allowed", func(p *tape) { p.grant(p.at(0, schedules("tool.note")), set("call", "t1.1")) }, verify.OtherCall},
-	"the grant of no call":          {"allowed", func(p *tape) { p.grant(p.at(0, schedules("tool.note")), func(m members) { m["call"], m["mac"] = "", "" }) }, verify.OtherCall},
-	"the approval of another call":  {"asked-and-allowed", func(p *tape) { p.argument(p.at(0, run), set("approved", members{"key": "run-11111111"})) }, verify.OtherCall},
+	"the grant of no call": {"allowed", func(p *tape) {
+		p.grant(p.at(0, schedules("tool.note")), func(m members) { m["call"], m["mac"] = "", "" })
+	}, verify.OtherCall},
+	"the approval of another call": {"asked-and-allowed", func(p *tape) { p.argument(p.at(0, run), set("approved", members{"key": "run-11111111"})) }, verify.OtherCall},
 	"another tool than was decided on": {"asked-and-allowed", func(p *tape) {
 		p.events[p.at(0, run)].GetActivityTaskScheduledEventAttributes().ActivityType.Name = "tool.note"
 	}, verify.OtherCall},
