@@ -440,14 +440,3 @@ type environment struct {
 	lease *worktree.Lease
 	raw   json.RawMessage
 }
-
-// subject says on whose behalf calls are judged, under the lines that people have added.
-func (a *agent) subject(vetted []protocol.VettedLine) protocol.Subject {
-	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Parents: a.frozen.Parents, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
-		Vetted: vetted, RequestedBy: a.in.RequestedBy, Agent: *a.identity()}
-}
-
-// identity is how tools know the agent.
-func (a *agent) identity() *tool.Agent {
-	return &tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}
-}

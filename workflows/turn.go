@@ -138,6 +138,17 @@ func (a *agent) request(s *step) protocol.DecideRequest {
 		Store: a.frozen.Store, Input: s.asked.Input, InputRef: s.asked.InputRef, Room: s.room, Under: &a.under}
 }
 
+// subject says on whose behalf calls are judged, under the lines that people have added.
+func (a *agent) subject(vetted []protocol.VettedLine) protocol.Subject {
+	return protocol.Subject{Profile: a.in.AgentType, Tighten: a.in.Permissions, Parents: a.frozen.Parents, Isolation: string(a.frozen.Isolation.Kind), Dir: a.env.dir,
+		Vetted: vetted, RequestedBy: a.in.RequestedBy, Agent: *a.identity()}
+}
+
+// identity is how tools know the agent.
+func (a *agent) identity() *tool.Agent {
+	return &tool.Agent{RunID: a.id, Type: a.in.AgentType, Label: a.in.Label}
+}
+
 // decide takes the decision on a call; questions are opened here, in the model's order.
 func (a *agent) decide(ctx workflow.Context, s *step, f workflow.Future) {
 	req := a.request(s)
