@@ -14,7 +14,6 @@ import (
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
-	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worktree"
 )
 
