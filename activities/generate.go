@@ -264,6 +264,7 @@ func (e *Engine) resolved(ctx context.Context, messages []model.Message) ([]mode
 	for i, m := range out {
 		out[i].Results = slices.Clone(m.Results)
 		for j, r := range m.Results {
+			out[i].Results[j].Result.Images = slices.Clone(r.Result.Images)
 			ref := r.Result.ValueRef
 			if ref == nil {
 				continue
@@ -279,7 +280,7 @@ func (e *Engine) resolved(ctx context.Context, messages []model.Message) ([]mode
 			out[i].Results[j].Result.Preview = ""
 		}
 	}
-	return out, nil
+	return out, e.illustrate(ctx, out)
 }
 
 // Transcript returns the messages up to and including the node behind ref, oldest first.

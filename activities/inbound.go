@@ -327,6 +327,9 @@ func (e *Engine) settle(ctx context.Context, r tool.Result) (any, error) {
 		const preview = 1 << 10
 		r.Preview, r.Value, r.ValueRef = cut(string(r.Value), preview), nil, &ref
 	}
+	if failed := e.settleImages(context.WithoutCancel(ctx), &r); failed != nil {
+		return *failed, nil
+	}
 	if size(r.FinalInput) > protocol.InlineInput {
 		// The workflow has it by reference.
 		r.FinalInput = nil

@@ -18,6 +18,9 @@ func (r Request) InputTokens() int64 {
 	return n
 }
 
+// imageBytes is what an image counts for: no provider takes more than some 4,800 tokens for one.
+const imageBytes = 2 * 4800
+
 // Bytes is the size of what a model reads of a message.
 func (m Message) Bytes() int {
 	n := len(m.Text) + len(m.Opaque)
@@ -32,7 +35,7 @@ func (m Message) Bytes() int {
 				n += len(i.Pointer) + len(i.Message) + 16
 			}
 		}
-		n += len(r.Result.FinalInput)
+		n += len(r.Result.FinalInput) + len(r.Result.Images)*imageBytes
 	}
 	return n
 }

@@ -3,9 +3,34 @@ package model
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	"github.com/assent-dev/assent/tool"
 )
+
+// Shown are the images of a result that a model can be shown, those whose bytes are there, and a line of text about the others,
+// empty if there are none. A driver whose API takes no images in results says that of all of them with Unshown.
+func Shown(r tool.Result) (shown []tool.Image, others string) {
+	for _, i := range r.Images {
+		if i.Data != nil && i.Sound() {
+			shown = append(shown, i)
+		}
+	}
+	return shown, unshown(len(r.Images) - len(shown))
+}
+
+// Unshown is a line of text about the images of a result, empty if there are none.
+func Unshown(r tool.Result) string { return unshown(len(r.Images)) }
+
+func unshown(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "[an image of this result is not shown]"
+	}
+	return fmt.Sprintf("[%d images of this result are not shown]", n)
+}
 
 // Told is the text of a result for a model, and whether it is a failure. A value that is a JSON string is told as its text,
 // any other value as JSON. A failure is a JSON object with code and message. If something else ran than what the model had

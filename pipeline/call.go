@@ -51,6 +51,10 @@ func cloneResult(r tool.Result) tool.Result {
 	r.Value = bytes.Clone(r.Value)
 	r.ValueRef = clonePointer(r.ValueRef)
 	r.FinalInput = bytes.Clone(r.FinalInput)
+	r.Images = slices.Clone(r.Images)
+	for i, m := range r.Images {
+		r.Images[i].Ref, r.Images[i].Data = clonePointer(m.Ref), bytes.Clone(m.Data)
+	}
 	if r.Failure != nil {
 		f := *r.Failure
 		f.Issues = slices.Clone(f.Issues)

@@ -104,13 +104,14 @@ func replaced(r tool.Result, a PostAnswer) (tool.Result, bool) {
 		return r, false
 	case a.result != nil && ok:
 		made := cloneResult(*a.result)
-		r.Value, r.ValueRef, r.Preview = made.Value, made.ValueRef, made.Preview
+		r.Value, r.ValueRef, r.Preview, r.Images = made.Value, made.ValueRef, made.Preview, made.Images
 		if len(r.Value) == 0 && r.ValueRef == nil {
 			r.Value = json.RawMessage("null")
 		}
 		return r, true
 	case ok:
-		r.Value, r.ValueRef, r.Preview = bytes.Clone(a.value), nil, ""
+		// Who hides a part of a value has not looked at its images.
+		r.Value, r.ValueRef, r.Preview, r.Images = bytes.Clone(a.value), nil, "", nil
 		return r, true
 	}
 	f := *r.Failure

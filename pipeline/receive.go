@@ -40,7 +40,7 @@ func received(r tool.Result) tool.Result {
 		}
 		return r
 	}
-	r.Value, r.ValueRef = nil, nil
+	r.Value, r.ValueRef, r.Images = nil, nil, nil
 	if !slices.Contains(codes, r.Code) {
 		r.Code = tool.ToolError
 	}

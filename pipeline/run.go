@@ -130,7 +130,7 @@ func (x *execution) settle(r tool.Result) tool.Result {
 		}
 		return r
 	}
-	r.Value, r.ValueRef = nil, nil
+	r.Value, r.ValueRef, r.Images = nil, nil, nil
 	f := tool.Failure{}
 	if r.Failure != nil {
 		f = *r.Failure

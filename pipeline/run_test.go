@@ -173,6 +173,7 @@ func TestPostAnswers(t *testing.T) {
 	secret := tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "secret", Retry: true,
 		Issues: []tool.Issue{{Message: "secret"}}, Data: json.RawMessage(`"secret"`)}}
 	ok := tool.Result{Code: tool.OK, Value: json.RawMessage(`"secret"`)}
+	illustrated := tool.Result{Code: tool.OK, Value: json.RawMessage(`"secret"`), Images: []tool.Image{{MediaType: "image/png", Data: []byte("png")}}}
 	withheld := tool.Result{Code: tool.Blocked, Failure: &tool.Failure{By: "post",
 		Message: `result withheld: a post-execute listener of plugin "post" failed`}}
 	otherKind := tool.Result{Code: tool.Blocked, Failure: &tool.Failure{By: "post", Message: "result withheld: its replacement is for another kind of result"}}
@@ -183,6 +184,8 @@ func TestPostAnswers(t *testing.T) {
 		want tool.Result
 	}{
 		{"replace a value", posts(pipeline.Replace(map[string]string{"a": "<b>"})), ok, tool.Result{Code: tool.OK, Value: json.RawMessage(`{"a":"<b>"}`)}},
+		{"replace a value with images", posts(pipeline.Replace("clean")), illustrated, tool.Result{Code: tool.OK, Value: json.RawMessage(`"clean"`)}},
+		{"replace a result and keep its images", posts(pipeline.ReplaceResult(illustrated)), ok, illustrated},
 		{"replace an error text", posts(pipeline.Replace("[redacted]")), secret,
 			tool.Result{Code: tool.ToolError, Failure: &tool.Failure{Message: "[redacted]", Retry: true}}},
 		{"replace an error text by a value", posts(pipeline.Replace([]int{1})), secret,

@@ -81,4 +81,6 @@ type Context struct {
 	Approved *Approved
 	// Rules is the policy under which the call runs; nil outside engines and pipelines that have one.
 	Rules Rules
+
+	images []Image
 }

@@ -54,6 +54,7 @@ func (d *Def) Invoke(ctx context.Context, call *Context, input json.RawMessage) 
 	own := Context{}
 	if call != nil {
 		own = *call
+		own.images = nil
 	}
 	if own.Log == nil {
 		own.Log = slog.New(slog.DiscardHandler)
@@ -62,7 +63,11 @@ func (d *Def) Invoke(ctx context.Context, call *Context, input json.RawMessage) 
 	if err != nil {
 		return failure(ctx, err)
 	}
-	return encode(value)
+	r := encode(value)
+	if r.IsOK() {
+		r.Images = own.images
+	}
+	return r
 }
 
 // execute runs the body where the tool's executor says and turns a panic into an error.

@@ -51,6 +51,8 @@ type Result struct {
 	ValueRef *blob.Ref       `json:"valueRef,omitempty"`
 	// Preview is the beginning of a value that is not inline, for people who read history.
 	Preview string `json:"preview,omitempty"`
+	// Images belong to an OK result beside its value.
+	Images []Image `json:"images,omitempty"`
 	// Failure is set unless Code is OK.
 	Failure *Failure `json:"failure,omitempty"`
 	// FinalInput is what really ran when the model's arguments were changed by a hook or a person.

@@ -44,6 +44,11 @@ func (n Node) Refs() []blob.Ref {
 			if r.Result.ValueRef != nil {
 				out = append(out, *r.Result.ValueRef)
 			}
+			for _, i := range r.Result.Images {
+				if i.Ref != nil {
+					out = append(out, *i.Ref)
+				}
+			}
 		}
 	}
 	return out

@@ -122,9 +122,18 @@ func because(d permission.Decision) string { return oneLine(d.Because(), 400) }
 
 // resultText shows a result on one line.
 func resultText(r *tool.Result) string {
-	switch {
-	case r == nil:
+	if r == nil {
 		return ""
+	}
+	text := valueText(r)
+	if n := len(r.Images); n > 0 {
+		text += fmt.Sprintf(" (%s)", count(n, "image"))
+	}
+	return text
+}
+
+func valueText(r *tool.Result) string {
+	switch {
 	case r.Failure != nil:
 		return oneLine(r.Failure.Message, mostLine)
 	case len(r.Value) > 0:

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -78,12 +79,7 @@ func (m *Model) add(p *sdk.MessageNewParams, name string, msg model.Message) {
 		return
 	case model.Tool:
 		for _, r := range msg.Results {
-			text, failed := model.Told(r.Result)
-			b := sdk.NewToolResultBlock(r.CallID, text, failed)
-			if strings.TrimSpace(text) == "" {
-				b.OfToolResult.Content = nil
-			}
-			blocks = append(blocks, b)
+			blocks = append(blocks, returned(r))
 		}
 	default:
 		if strings.TrimSpace(msg.Text) != "" {
@@ -99,6 +95,26 @@ func (m *Model) add(p *sdk.MessageNewParams, name string, msg model.Message) {
 		return
 	}
 	p.Messages = append(p.Messages, sdk.NewUserMessage(blocks...))
+}
+
+// returned is a result: its text, then its images.
+func returned(r model.ToolResult) sdk.ContentBlockParamUnion {
+	text, failed := model.Told(r.Result)
+	b := sdk.NewToolResultBlock(r.CallID, text, failed)
+	content := b.OfToolResult.Content
+	if strings.TrimSpace(text) == "" {
+		content = nil
+	}
+	images, others := model.Shown(r.Result)
+	if others != "" {
+		content = append(content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: others}})
+	}
+	for _, i := range images {
+		image := sdk.NewImageBlockBase64(i.MediaType, base64.StdEncoding.EncodeToString(i.Data))
+		content = append(content, sdk.ToolResultBlockParamContentUnion{OfImage: image.OfImage})
+	}
+	b.OfToolResult.Content = content
+	return b
 }
 
 // said is what the assistant said: its own blocks if the same model is asked again, else its text and its calls.

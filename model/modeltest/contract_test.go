@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/assent-dev/assent/blob"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +212,51 @@ func TestAConversation(t *testing.T) {
 		require.Contains(t, last, "invalid_arguments")
 		require.Contains(t, last, "which are not yours")
 	})
+}
+
+// Images of a result go where the API takes them, and elsewhere the model is told that there are some.
+func TestImagesOfAResult(t *testing.T) {
+	png := []byte("\x89PNG\r\n\x1a\n and more")
+	for name, c := range map[string]struct {
+		result tool.Result
+		shown  int
+		line   string
+	}{
+		"with a value":     {tool.Result{Code: tool.OK, Value: json.RawMessage(`"a plot"`), Images: []tool.Image{{MediaType: "image/png", Data: png}}}, 1, ""},
+		"alone":            {tool.Result{Code: tool.OK, Value: json.RawMessage(`""`), Images: []tool.Image{{MediaType: "image/png", Data: png}, {MediaType: "image/png", Data: png}}}, 2, ""},
+		"not loaded":       {tool.Result{Code: tool.OK, Value: json.RawMessage(`""`), Images: []tool.Image{{MediaType: "image/png", Ref: &blob.Ref{Size: 5}}}}, 0, "[an image of this result is not shown]"},
+		"what is no image": {tool.Result{Code: tool.OK, Value: json.RawMessage(`"x"`), Images: []tool.Image{{MediaType: "image/png", Data: []byte("text")}, {MediaType: "image/png", Data: png}}}, 1, "[an image of this result is not shown]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []tool.Image
+			seen := says(func(r model.Request) model.Response {
+				got = r.Messages[2].Results[0].Result.Images
+				return model.Response{Text: "ok", Stop: model.StopEnd}
+			})
+			each(t, seen, func(t *testing.T, api modeltest.API, s *modeltest.Server, d model.Streamer) {
+				r := hello
+				r.Messages = append(slices.Clone(r.Messages), model.Message{Role: model.Assistant, Calls: []model.ToolCall{{ID: "c1", Name: "look", Input: json.RawMessage(`{}`)}}},
+					model.Message{Role: model.Tool, Results: []model.ToolResult{{CallID: "c1", Name: "look", Result: c.result}}})
+				_, err := d.Generate(t.Context(), r)
+				require.NoError(t, err)
+				body := string(s.Bodies()[0])
+				if api == modeltest.Chat {
+					require.Empty(t, got)
+					require.Contains(t, body, "not shown]")
+					return
+				}
+				require.Len(t, got, c.shown)
+				for _, i := range got {
+					require.Equal(t, tool.Image{MediaType: "image/png", Data: png}, i)
+				}
+				if c.line == "" {
+					require.NotContains(t, body, "not shown")
+				} else {
+					require.Contains(t, body, c.line)
+				}
+			})
+		})
+	}
 }
 
 // A conversation with holes and with ids and names that no provider takes is sent in a form that all of them take.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/tool"
 )
 
 // The forms of Anthropic's Messages API, as far as the driver uses them.
@@ -52,6 +53,11 @@ type (
 		Thinking     *string         `json:"thinking"`
 		Signature    string          `json:"signature"`
 		CacheControl *cacheControl   `json:"cache_control"`
+		Source       *struct {
+			Type      string `json:"type"`
+			MediaType string `json:"media_type"`
+			Data      []byte `json:"data"`
+		} `json:"source"`
 	}
 	cacheControl struct {
 		Type string `json:"type"`
@@ -157,13 +163,19 @@ func (r *request) user(content []messageBlock) error {
 			return errors.New("tool_result blocks come first")
 		case b.Type == "tool_result":
 			text := ""
+			var images []tool.Image
 			for _, inner := range b.Content {
+				if s := inner.Source; inner.Type == "image" && s != nil && s.Type == "base64" {
+					images = append(images, tool.Image{MediaType: s.MediaType, Data: s.Data})
+					continue
+				}
 				if inner.Type != "text" || strings.TrimSpace(inner.Text) == "" {
 					return errors.New("text content blocks must be non-empty")
 				}
 				text += inner.Text
 			}
 			res := result(b.ToolUseID, text)
+			res.Result.Images = images
 			if b.IsError == res.Result.IsOK() {
 				return fmt.Errorf("is_error of %s is %v", text, b.IsError)
 			}

@@ -1,12 +1,15 @@
 package modeltest
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/tool"
 )
 
 // The forms of OpenAI's Responses API, as far as the driver uses them.
@@ -47,7 +50,7 @@ type (
 		CallID    string          `json:"call_id"`
 		Name      string          `json:"name"`
 		Arguments string          `json:"arguments"`
-		Output    string          `json:"output"`
+		Output    json.RawMessage `json:"output"`
 		Summary   []any           `json:"summary"`
 		Encrypted string          `json:"encrypted_content"`
 	}
@@ -104,7 +107,11 @@ func (t *transcript) add(item responseItem) error {
 			t.Messages = append(t.Messages, model.Message{Role: model.Tool})
 			n++
 		}
-		t.Messages[n-1].Results = append(t.Messages[n-1].Results, result(item.CallID, item.Output))
+		res, err := item.returned()
+		if err != nil {
+			return err
+		}
+		t.Messages[n-1].Results = append(t.Messages[n-1].Results, res)
 	case item.Role == "user":
 		var text string
 		if err := json.Unmarshal(item.Content, &text); err != nil {
@@ -115,6 +122,38 @@ func (t *transcript) add(item responseItem) error {
 		return fmt.Errorf("an item %q of %q", item.Type, item.Role)
 	}
 	return nil
+}
+
+// returned reads a result: text, or a list of text and images.
+func (item responseItem) returned() (model.ToolResult, error) {
+	var text string
+	if json.Unmarshal(item.Output, &text) == nil {
+		return result(item.CallID, text), nil
+	}
+	var parts []struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		ImageURL string `json:"image_url"`
+	}
+	if err := strictly(item.Output, &parts); err != nil {
+		return model.ToolResult{}, err
+	}
+	var images []tool.Image
+	for _, p := range parts {
+		kind, data, ok := strings.Cut(strings.TrimPrefix(p.ImageURL, "data:"), ";base64,")
+		raw, err := base64.StdEncoding.DecodeString(data)
+		switch {
+		case p.Type == "input_text" && p.Text != "":
+			text += p.Text
+		case p.Type == "input_image" && ok && err == nil:
+			images = append(images, tool.Image{MediaType: kind, Data: raw})
+		default:
+			return model.ToolResult{}, fmt.Errorf("a part %q of a result", p.Type)
+		}
+	}
+	res := result(item.CallID, text)
+	res.Result.Images = images
+	return res, nil
 }
 
 func (t *transcript) assistant(item responseItem) error {

@@ -98,6 +98,10 @@ func chatMessages(name string, msg model.Message) []sdk.ChatCompletionMessagePar
 		out := make([]sdk.ChatCompletionMessageParamUnion, len(msg.Results))
 		for i, r := range msg.Results {
 			text, _ := model.Told(r.Result)
+			if images := model.Unshown(r.Result); images != "" {
+				// Here a result is text alone.
+				text = strings.TrimPrefix(text+"\n"+images, "\n")
+			}
 			out[i] = sdk.ToolMessage(text, r.CallID)
 		}
 		return out

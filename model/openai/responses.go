@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func (m *Model) responsesParams(r model.Request) (responses.ResponseNewParams, e
 	}
 	var items responses.ResponseInputParam
 	for _, msg := range model.Paired(r.Messages) {
-		items = append(items, inputItems(r.Model, msg)...)
+		items = append(items, inputItems(r.Model, msg, m.full())...)
 	}
 	if len(items) == 0 {
 		return p, &model.Error{Kind: endpoint.KindBadRequest, Msg: "there is nothing to answer"}
@@ -104,15 +105,39 @@ type keptItem struct {
 	Raw  json.RawMessage `json:"raw,omitempty"`
 }
 
-// inputItems is what one message of a conversation is on the wire.
-func inputItems(name string, msg model.Message) []responses.ResponseInputItemUnionParam {
+// returned is a result: its text, then its images.
+func returned(r model.ToolResult, illustrated bool) (out responses.ResponseInputItemFunctionCallOutputOutputUnionParam) {
+	text, _ := model.Told(r.Result)
+	images, others := model.Shown(r.Result)
+	if !illustrated {
+		images, others = nil, model.Unshown(r.Result)
+	}
+	if others != "" {
+		text = strings.TrimPrefix(text+"\n"+others, "\n")
+	}
+	if len(images) == 0 {
+		out.OfString = sdk.String(text)
+		return out
+	}
+	if text != "" {
+		out.OfResponseFunctionCallOutputItemArray = append(out.OfResponseFunctionCallOutputItemArray,
+			responses.ResponseFunctionCallOutputItemUnionParam{OfInputText: &responses.ResponseInputTextContentParam{Text: text}})
+	}
+	for _, i := range images {
+		url := "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
+		out.OfResponseFunctionCallOutputItemArray = append(out.OfResponseFunctionCallOutputItemArray,
+			responses.ResponseFunctionCallOutputItemUnionParam{OfInputImage: &responses.ResponseInputImageContentParam{ImageURL: sdk.String(url)}})
+	}
+	return out
+}
+
+// inputItems is what one message of a conversation is on the wire. Other servers than the vendor's take a result as text alone.
+func inputItems(name string, msg model.Message, illustrated bool) []responses.ResponseInputItemUnionParam {
 	var out []responses.ResponseInputItemUnionParam
 	switch msg.Role {
 	case model.Tool:
 		for _, r := range msg.Results {
-			text, _ := model.Told(r.Result)
-			item := &responses.ResponseInputItemFunctionCallOutputParam{CallID: sdk.String(r.CallID)}
-			item.Output.OfString = sdk.String(text)
+			item := &responses.ResponseInputItemFunctionCallOutputParam{CallID: sdk.String(r.CallID), Output: returned(r, illustrated)}
 			out = append(out, responses.ResponseInputItemUnionParam{OfFunctionCallOutput: item})
 		}
 	case model.Assistant:
