@@ -2,8 +2,8 @@
 //
 // No git process starts, so no hook, filter or fsmonitor of the repository can run, and yet git agrees
 // with what is on disk: `git worktree list`, `status`, `diff`, `commit`, `fsck` and `worktree remove` work in a
-// tree as in one that git made. go-git reads objects and refs; checkout, index, status and patches are written
-// here, because a tree must equal what git makes byte for byte.
+// tree as in one that git made. Package pack reads objects; checkout, index, status and patches are written here,
+// because a tree must equal what git makes byte for byte.
 //
 // The invariants: nothing in the host repository changes but its worktrees/<id> folder, or the pin ref of a private
 // tree, whose git directory is its own; collect reads nothing that an agent can write except the files of the tree;
