@@ -41,6 +41,10 @@ func failed(err error) bool {
 
 // askConfig reads the configuration as git resolves it, with its includes and the host's own worktree's part.
 func (d *Driver) askConfig(ctx context.Context, h *host) error {
+	// To read the configuration of a repository that it does not know how to read, git asks for less.
+	if _, err := d.ask(ctx, h, "rev-parse", "--git-dir"); failed(err) {
+		return d.refusedToo(err)
+	}
 	out, err := d.ask(ctx, h, "config", "--list", "--null", "--show-scope", "--includes")
 	if failed(err) {
 		return d.refusedToo(err)

@@ -31,7 +31,7 @@ func applied(t testing.TB, host string, p worktree.Patch) (byIndex, byFiles stri
 			require.NoError(t, err, "%s", p.Bytes)
 		}
 		if i == 1 {
-			git(t, dir, "add", "-A", "-f")
+			git(t, dir, "add", "-A", "-f", "--sparse")
 		}
 		*out = git(t, dir, "write-tree")
 		git(t, host, "worktree", "remove", "--force", dir)

@@ -61,6 +61,8 @@ type Driver struct {
 	euid              int
 	git               *gitproc.Program
 	filters           []string
+	// always leaves every repository to git, in tests.
+	always bool
 	// step is called with the name of each step that leaves something on disk; tests die there.
 	step func(name string)
 
