@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +23,9 @@ type crash struct {
 	Host, Root string
 	Resolved   worktree.Resolved
 	Lease      worktree.Lease
+	// Git and Filters are those of Config. When is a file: when it is there, that is the step.
+	Git, When string
+	Filters   []string
 }
 
 const crashVariable = "WORKTREE_TEST_CRASH"
@@ -56,9 +60,19 @@ func die(text string) error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return err
 	}
-	d, err := New(Config{Repos: map[string]string{"r": c.Host}, Root: c.Root, KeepOnError: true})
+	d, err := New(Config{Repos: map[string]string{"r": c.Host}, Root: c.Root, KeepOnError: true, Git: c.Git, Filters: c.Filters})
 	if err != nil {
 		return err
+	}
+	if c.When != "" {
+		go func() {
+			for {
+				if _, err := os.Lstat(c.When); err == nil {
+					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
 	}
 	d.step = func(name string) {
 		if name == c.Step {
