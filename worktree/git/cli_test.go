@@ -236,3 +236,100 @@ func TestByGitACollectNeedsTheSameDriver(t *testing.T) {
 	require.Empty(t, collect(t, d, l).Files)
 	require.Empty(t, mustLoad(t, d, l.ID).Git)
 }
+
+// TestByGitNothingOfTheRepositoryRuns sets canaries wherever git looks for a program.
+func TestByGitNothingOfTheRepositoryRuns(t *testing.T) {
+	host := repo(t)
+	dir := t.TempDir()
+	ran := filepath.Join(dir, "ran")
+	program := filepath.Join(dir, "canary")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$0\" >>'"+ran+"'\ncat\n"), 0o755))
+	put(t, host, ".gitattributes", "* filter=canary diff=canary merge=canary ident\n")
+	commitNeeds(t, host, "canary")
+	git(t, host, "config", "extensions.worktreeConfig", "true")
+	git(t, host, "config", "--worktree", "filter.canary.smudge", program)
+	for _, key := range []string{
+		"core.fsmonitor", "filter.canary.clean", "filter.canary.smudge", "filter.canary.process", "diff.canary.textconv", "diff.canary.command",
+		"diff.external", "core.pager", "pager.rev-parse", "pager.config", "core.editor", "credential.helper", "core.sshCommand", "core.askPass", "gpg.program",
+		"core.alternateRefsCommand", "alias.rev-parse", "alias.read-tree", "remote.origin.uploadpack", "core.gitProxy", "sequence.editor",
+	} {
+		git(t, host, "config", key, program)
+	}
+	git(t, host, "config", "filter.canary.required", "true")
+	git(t, host, "config", "remote.origin.url", "ext::"+program)
+	git(t, host, "config", "remote.origin.promisor", "true")
+	for _, name := range []string{"post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman"} {
+		hook(t, host, name, "#!/bin/sh\nexec "+program+"\n")
+	}
+	require.NoError(t, os.RemoveAll(ran))
+	for name, value := range map[string]string{"GIT_DIR": host, "GIT_EXTERNAL_DIFF": program, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor",
+		"GIT_CONFIG_VALUE_0": program, "GIT_INDEX_FILE": "/no/such", "GIT_OBJECT_DIRECTORY": "/no/such", "GIT_PAGER": program, "GIT_EXEC_PATH": dir} {
+		t.Setenv(name, value)
+	}
+	d := driver(t, host, withGit(t, "another"))
+	l := acquire(t, d, who, "")
+	put(t, l.Dir, "README.md", "edited\n")
+	put(t, l.Dir, "new", "new\n")
+	// An agent adds to what is shared while its tree is there, and to the tree itself.
+	put(t, l.Dir, ".git.attributes", "")
+	put(t, l.Dir, "sub/.gitattributes", "* filter=canary diff=canary\n")
+	p := collect(t, d, l)
+	require.Equal(t, "a .git.attributes\nm README.md\na new\na sub/.gitattributes\n", status(p))
+	require.Contains(t, p.Warnings, `filter "canary" did not run: the files that it is for are as they are stored`)
+	_, err := d.Sweep(ctx)
+	require.NoError(t, err)
+	require.NoError(t, d.Check(ctx, l))
+	require.NoError(t, d.Dispose(ctx, l, false))
+	_, err = d.Resolve(ctx, worktree.Isolation{Repo: "r", Ref: "0123456789012345678901234567890123456789"})
+	require.Error(t, err)
+	require.NoFileExists(t, ran)
+	// The canary sings: git itself would have run it.
+	_, _ = tryGit(host, nil, "status")
+	require.FileExists(t, ran)
+}
+
+// TestByGitPrivate has git make a tree with a git directory of its own.
+func TestByGitPrivate(t *testing.T) {
+	host := repo(t)
+	git(t, host, "config", "core.symlinks", "false")
+	put(t, host, ".gitattributes", "*.c ident\n")
+	put(t, host, "a.c", "/* $Id$ */\n")
+	commitNeeds(t, host, "needs")
+	git(t, host, "sparse-checkout", "set", "spa ce")
+	before := fingerprint(t, host)
+	d := driver(t, host, withGit(t), func(c *Config) { c.Private = true })
+	l := acquire(t, d, who, "")
+	require.True(t, l.Resolved.Private)
+	require.Empty(t, git(t, l.Dir, "status", "--porcelain", "--ignored"))
+	require.NoFileExists(t, filepath.Join(l.Dir, "src", "main.go"))
+	put(t, l.Dir, "a.c", "/* $Id$ */\n\n")
+	put(t, l.Dir, "beyond/the cone", "x\n")
+	git(t, l.Dir, "commit", "-qam", "work")
+	git(t, l.Dir, "config", "core.hooksPath", "/evil")
+	p := collect(t, d, l)
+	require.Equal(t, "m a.c\na beyond/the cone\n", status(p))
+	require.Empty(t, p.HostChanges)
+	require.NoError(t, d.Dispose(ctx, l, false))
+	same(t, before, fingerprint(t, host))
+	byIndex, byFiles := applied(t, host, p)
+	require.Equal(t, p.Tree, byIndex)
+	require.Equal(t, p.Tree, byFiles)
+}
+
+// TestByGitCollectsEveryMess holds what git collects to what the built-in driver is held to: the same manifest, the
+// same warnings. All of them with ASSENT_LONG=1, else every eighth.
+func TestByGitCollectsEveryMess(t *testing.T) {
+	for i, m := range allMesses() {
+		if i%8 != 0 && os.Getenv("ASSENT_LONG") != "1" {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			m.judge(t, func(host string) *Driver {
+				d := driver(t, host, withGit(t))
+				d.always = true
+				return d
+			})
+		})
+	}
+}

@@ -87,34 +87,39 @@ func TestCollectedPatchGivesTheRecordedTree(t *testing.T) {
 	for _, m := range allMesses() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			host := repo(t)
-			if m.host != nil {
-				m.host(t, host)
-			}
-			d := driver(t, host)
-			l := acquire(t, d, who, "")
-			m.do(t, l.Dir)
-			p := collect(t, d, l)
-			again := collect(t, d, l)
-			if m.after != nil {
-				m.after(t, host)
-			}
-			referee(t, host, l, p, m.unlike == "")
-			assert.Len(t, p.Warnings, m.warns, "%q", p.Warnings)
-			for _, text := range m.says {
-				assert.Contains(t, strings.Join(slices.Concat(p.Warnings, p.Ignored), "\n"), text)
-			}
-			if m.status != "" {
-				assert.Equal(t, m.status, status(p))
-			}
-			if m.changes != nil {
-				assert.Equal(t, m.changes, keys(p.HostChanges))
-			}
-			assert.True(t, bytes.Equal(p.Bytes, again.Bytes))
-			assert.Equal(t, p.Files, again.Files)
-			require.NoError(t, d.Dispose(ctx, l, false))
+			m.judge(t, func(host string) *Driver { return driver(t, host) })
 		})
 	}
+}
+
+// judge makes the mess in a tree of the driver and has git judge what is collected.
+func (m mess) judge(t *testing.T, with func(host string) *Driver) {
+	host := repo(t)
+	if m.host != nil {
+		m.host(t, host)
+	}
+	d := with(host)
+	l := acquire(t, d, who, "")
+	m.do(t, l.Dir)
+	p := collect(t, d, l)
+	again := collect(t, d, l)
+	if m.after != nil {
+		m.after(t, host)
+	}
+	referee(t, host, l, p, m.unlike == "")
+	assert.Len(t, p.Warnings, m.warns, "%q", p.Warnings)
+	for _, text := range m.says {
+		assert.Contains(t, strings.Join(slices.Concat(p.Warnings, p.Ignored), "\n"), text)
+	}
+	if m.status != "" {
+		assert.Equal(t, m.status, status(p))
+	}
+	if m.changes != nil {
+		assert.Equal(t, m.changes, keys(p.HostChanges))
+	}
+	assert.True(t, bytes.Equal(p.Bytes, again.Bytes))
+	assert.Equal(t, p.Files, again.Files)
+	require.NoError(t, d.Dispose(ctx, l, false))
 }
 
 // keys returns the keys of host changes without those of the agent's own objects.

@@ -59,6 +59,8 @@ func (s sharedState) addDir(dir, prefix, work string) {
 	delete(s, prefix+"info/refs")
 	s.addFile(filepath.Join(dir, "objects", "info", "alternates"), prefix+"objects/info/alternates", false)
 	s.addFile(filepath.Join(dir, "shallow"), prefix+"shallow", false)
+	// Refs kept in tables are seen as a whole: every change of one writes a table.
+	s.addFile(filepath.Join(dir, "reftable", "tables.list"), prefix+"refs in tables", false)
 	s.addOwn(dir, prefix)
 }
 
