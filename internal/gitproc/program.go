@@ -70,6 +70,9 @@ func Open(ctx context.Context, path, home string) (*Program, error) {
 	return p, nil
 }
 
+// Path is where the binary is.
+func (p *Program) Path() string { return p.path }
+
 // Version is what the binary said, for example 2.39.5.
 func (p *Program) Version() string { return p.version }
 

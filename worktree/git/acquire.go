@@ -75,7 +75,7 @@ func (d *Driver) make(ctx context.Context, id string, who worktree.Identity, at 
 	r := &record{
 		State: stateMaking, Nonce: newNonce(), Boot: bootID(), Identity: who, Resolved: at, Host: h.path,
 		Common: h.common, Admin: filepath.Join(h.common, "worktrees", id), Created: time.Now().UTC(),
-		Git: m.version(),
+		Git: m.by(),
 	}
 	if at.Private {
 		r.Admin = d.privateDir(id)

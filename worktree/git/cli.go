@@ -162,9 +162,23 @@ func (d *Driver) endGit(id string) error {
 }
 
 // frozenRun runs git in the frozen directory of a tree, where nothing of the repository but its objects is seen.
-func (d *Driver) frozenRun(ctx context.Context, id string, stdin io.Reader, env []string, args ...string) ([]byte, error) {
-	return d.git.Run(ctx, gitproc.Call{Args: args, Env: append([]string{"GIT_DIR=" + d.gitDir(id)}, env...),
-		Stdin: stdin, Lock: d.gitLock(id), Limit: maxGitOutput, Programs: len(d.filters) > 0})
+func (d *Driver) frozenRun(
+	ctx context.Context, program *gitproc.Program, id string, filters bool, stdin io.Reader, env []string, args ...string,
+) ([]byte, error) {
+	return program.Run(ctx, gitproc.Call{Args: args, Env: append([]string{"GIT_DIR=" + d.gitDir(id)}, env...),
+		Stdin: stdin, Lock: d.gitLock(id), Limit: maxGitOutput, Programs: filters})
+}
+
+// gitOf returns the git that collects a tree: the configured one, or, for an operator's command, which has no
+// configuration, the one that the record names.
+func (d *Driver) gitOf(r *record) (*gitproc.Program, error) {
+	if d.git == nil && d.operator {
+		return gitproc.Open(context.Background(), r.Git.Path, d.root+"/home")
+	}
+	if d.git == nil {
+		return nil, fault.Configf("worktrees.git", "is not set, and git %s made the tree", r.Git.Version)
+	}
+	return d.git, nil
 }
 
 // maxGitOutput bounds lists and patches, in bytes.

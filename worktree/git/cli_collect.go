@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/assent-dev/assent/internal/gitproc"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -22,6 +23,7 @@ import (
 // none of the attribute files that the agent may have written.
 type gitCollect struct {
 	d    *Driver
+	git  *gitproc.Program
 	id   string
 	r    *record
 	f    *frozen
@@ -32,13 +34,14 @@ type gitCollect struct {
 
 // gitReader is reader for a tree that git made.
 func (d *Driver) gitReader(ctx context.Context, id string, r *record) (func() (worktree.Patch, error), func(), error) {
-	if d.git == nil {
-		return nil, nil, errNoGit(r.Git)
+	program, err := d.gitOf(r)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := d.endGit(id); err != nil {
 		return nil, nil, err
 	}
-	c := &gitCollect{d: d, id: id, r: r, dir: filepath.Join(d.stateDir(id), "collect")}
+	c := &gitCollect{d: d, git: program, id: id, r: r, dir: filepath.Join(d.stateDir(id), "collect")}
 	data, err := os.ReadFile(filepath.Join(d.stateDir(id), frozenList))
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +117,7 @@ func (c *gitCollect) run(ctx context.Context, stdin *bytes.Buffer, args ...strin
 	if stdin == nil {
 		stdin = new(bytes.Buffer)
 	}
-	return c.d.frozenRun(ctx, c.id, stdin, env, append([]string{"-c", "core.sparseCheckout=false"}, args...)...)
+	return c.d.frozenRun(ctx, c.git, c.id, len(c.r.Git.Filters) > 0, stdin, env, append([]string{"-c", "core.sparseCheckout=false"}, args...)...)
 }
 
 // trees makes the tree of the base and that of the result and returns their ids.
@@ -308,7 +311,7 @@ func (c *gitCollect) warnOfFilters(s *scan) {
 	note := func(rules []attrRule) {
 		for _, r := range rules {
 			for i, name := range r.names {
-				if v := r.value[i]; name == "filter" && v.kind == attrText && !slices.Contains(c.d.filters, v.text) {
+				if v := r.value[i]; name == "filter" && v.kind == attrText && !slices.Contains(c.r.Git.Filters, v.text) {
 					names = append(names, v.text)
 				}
 			}

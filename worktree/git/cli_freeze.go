@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -143,7 +142,7 @@ func (m *gitMaker) frozenFilters(config gitConfig, section func(string), line fu
 
 // checkTree makes sure that the resolved commit has the resolved tree, and that git would check all of it out.
 func (m *gitMaker) checkTree(ctx context.Context, id string) error {
-	out, err := m.d.frozenRun(ctx, id, nil, nil, "cat-file", "commit", m.at.Commit)
+	out, err := m.run(ctx, id, nil, nil, "cat-file", "commit", m.at.Commit)
 	if failed(err) {
 		return &worktree.MissingError{Object: m.at.Commit}
 	}
@@ -153,7 +152,7 @@ func (m *gitMaker) checkTree(ctx context.Context, id string) error {
 	if line, _, _ := strings.Cut(string(out), "\n"); line != "tree "+m.at.Tree {
 		return badTree("%q is not the tree of commit %s", m.at.Tree, m.at.Commit)
 	}
-	out, err = m.d.frozenRun(ctx, id, nil, nil, "ls-tree", "-r", "-t", "-z", "--full-tree", m.at.Tree)
+	out, err = m.run(ctx, id, nil, nil, "ls-tree", "-r", "-t", "-z", "--full-tree", m.at.Tree)
 	if failed(err) {
 		if err = ofGit(err); failed(err) {
 			return &worktree.MissingError{Object: m.at.Tree}
@@ -173,9 +172,4 @@ func (m *gitMaker) checkTree(ctx context.Context, id string) error {
 		}
 	}
 	return nil
-}
-
-// errNoGit is the error of a tree that git made, from a driver that has none.
-func errNoGit(version string) error {
-	return fault.Configf("worktrees.git", "is not set, and git %s made the tree", version)
 }

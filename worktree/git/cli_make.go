@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -72,6 +73,11 @@ func (d *Driver) gitMaker(ctx context.Context, at worktree.Resolved) (*gitMaker,
 	return m, nil
 }
 
+// run runs git in the frozen directory.
+func (m *gitMaker) run(ctx context.Context, id string, stdin io.Reader, env []string, args ...string) ([]byte, error) {
+	return m.d.frozenRun(ctx, m.d.git, id, len(m.d.filters) > 0, stdin, env, args...)
+}
+
 func (m *gitMaker) reftable() bool {
 	return strings.EqualFold(m.h.config.text("extensions.refstorage"), "reftable")
 }
@@ -79,8 +85,9 @@ func (m *gitMaker) reftable() bool {
 func (m *gitMaker) host() *host { return m.h }
 func (m *gitMaker) close()      {}
 
-// version is what the record says of who made the tree.
-func (m *gitMaker) version() string { return m.d.git.Version() }
+func (m *gitMaker) by() *gitMade {
+	return &gitMade{Version: m.d.git.Version(), Path: m.d.git.Path(), Filters: m.d.filters}
+}
 
 // prepare writes the frozen git directory and finds out whether the tree can be made.
 func (m *gitMaker) prepare(ctx context.Context, id string) error {
@@ -95,7 +102,7 @@ func (m *gitMaker) prepare(ctx context.Context, id string) error {
 func (m *gitMaker) files(ctx context.Context, id string) error {
 	dir, index := m.d.treeDir(id), m.indexFile(id)
 	env := []string{"GIT_WORK_TREE=" + dir, "GIT_INDEX_FILE=" + index}
-	if _, err := m.d.frozenRun(ctx, id, nil, env, "read-tree", "--reset", "-u", m.at.Tree); err != nil {
+	if _, err := m.run(ctx, id, nil, env, "read-tree", "--reset", "-u", m.at.Tree); err != nil {
 		return ofGit(err)
 	}
 	m.d.step("git-files")
@@ -157,7 +164,7 @@ func (m *gitMaker) freezeBase(ctx context.Context, id string) error {
 		}
 	}
 	if len(paths) > 0 {
-		out, err := m.d.frozenRun(ctx, id, &ask, nil, "cat-file", "--batch")
+		out, err := m.run(ctx, id, &ask, nil, "cat-file", "--batch")
 		if err != nil {
 			return ofGit(err)
 		}

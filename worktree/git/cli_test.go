@@ -226,6 +226,9 @@ func TestByGitACollectNeedsTheSameDriver(t *testing.T) {
 	_, err = other.Collect(ctx, l)
 	require.True(t, fault.IsConfig(err), "%v", err)
 	require.NoError(t, other.Check(ctx, l))
+	operator, err := Open(d.root)
+	require.NoError(t, err)
+	require.Empty(t, collect(t, operator, l).Files)
 	require.Empty(t, collect(t, d, l).Files)
 	require.NoError(t, other.Dispose(ctx, l, false))
 

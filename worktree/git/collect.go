@@ -75,7 +75,7 @@ func (d *Driver) collect(ctx context.Context, id string, r *record) (worktree.Pa
 
 // reader returns what reads the tree once, by the way in which it was made, and what is to be called in the end.
 func (d *Driver) reader(ctx context.Context, id string, r *record) (read func() (worktree.Patch, error), done func(), err error) {
-	if r.Git != "" {
+	if r.Git != nil {
 		return d.gitReader(ctx, id, r)
 	}
 	f, err := d.unfreeze(id, r)

@@ -61,6 +61,8 @@ type Driver struct {
 	euid              int
 	git               *gitproc.Program
 	filters           []string
+	// operator is true for a driver without a configuration, which Open returns.
+	operator bool
 	// always leaves every repository to git, in tests.
 	always bool
 	// step is called with the name of each step that leaves something on disk; tests die there.

@@ -14,8 +14,8 @@ import (
 type maker interface {
 	// host is the repository, found.
 	host() *host
-	// version is the git that makes the tree, empty for none.
-	version() string
+	// by is the git that makes the tree, nil for none.
+	by() *gitMade
 	// prepare does what comes after the record and before anything that it speaks of.
 	prepare(ctx context.Context, id string) error
 	// files fills the tree's folder, which is empty.
@@ -51,7 +51,7 @@ type ownMaker struct {
 }
 
 func (m *ownMaker) host() *host                           { return m.h }
-func (m *ownMaker) version() string                       { return "" }
+func (m *ownMaker) by() *gitMade                          { return nil }
 func (m *ownMaker) prepare(context.Context, string) error { return nil }
 func (m *ownMaker) planned() *plan                        { return m.plan }
 func (m *ownMaker) close()                                { m.h.close() }

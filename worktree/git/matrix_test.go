@@ -389,7 +389,7 @@ func servedHost(t *testing.T, d *Driver, path, ref, version string) {
 	l := acquire(t, d, who, ref)
 	require.Equal(t, want, l.Resolved.Commit)
 	require.Equal(t, git(t, path, "rev-parse", want+"^{tree}"), l.Resolved.Tree)
-	require.Equal(t, version != "", mustLoad(t, d, l.ID).Git != "")
+	require.Equal(t, version != "", mustLoad(t, d, l.ID).Git != nil)
 	quiet := []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "-c", "core.untrackedCache=false"}
 	reference := filepath.Join(t.TempDir(), "reference")
 	git(t, path, append(quiet, "worktree", "add", "-q", "--detach", reference, want)...)

@@ -46,8 +46,8 @@ type record struct {
 	Host   string `json:"host"`
 	Common string `json:"common"`
 	Admin  string `json:"admin"`
-	// Git is the version of the git that made the tree, empty if none did. Its collect is git's too.
-	Git string `json:"git,omitempty"`
+	// Git is the git that made the tree, nil if none did. Its collect is git's too.
+	Git *gitMade `json:"git,omitempty"`
 	// Dev and Ino identify the tree's directory; Dev is compared only within one boot.
 	Dev uint64 `json:"dev,omitempty"`
 	Ino uint64 `json:"ino,omitempty"`
@@ -59,6 +59,14 @@ type record struct {
 	Since     time.Time `json:"since"`
 	Collected string    `json:"collected,omitempty"`
 	Retained  *pinned   `json:"retained,omitempty"`
+}
+
+// gitMade is the git that made a tree.
+type gitMade struct {
+	Version string `json:"version"`
+	Path    string `json:"path"`
+	// Filters are those that were allowed. Their commands are frozen.
+	Filters []string `json:"filters,omitempty"`
 }
 
 // pinned says since when and why a failed agent's tree is kept.
