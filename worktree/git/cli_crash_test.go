@@ -28,11 +28,14 @@ func needy(t *testing.T) string {
 func TestByGitKilledAtAnyStep(t *testing.T) {
 	host := needy(t)
 	before := fingerprint(t, host)
-	for _, step := range []string{
+	for i, step := range []string{
 		"record-making", "git-frozen", "admin-renamed-in", "tree-made", "git-files", "files-written", "link-written",
 		"index-written", "frozen", "record-ready",
 	} {
-		for _, recover := range []string{"acquire", "sweep"} {
+		for j, recover := range []string{"acquire", "sweep"} {
+			if i%2 != j && os.Getenv("ASSENT_LONG") != "1" && step != "record-ready" {
+				continue
+			}
 			t.Run(step+"/"+recover, func(t *testing.T) {
 				d := driver(t, host, withGit(t))
 				at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})

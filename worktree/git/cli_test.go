@@ -320,10 +320,10 @@ func TestByGitPrivate(t *testing.T) {
 }
 
 // TestByGitCollectsEveryMess holds what git collects to what the built-in driver is held to: the same manifest, the
-// same warnings. All of them with ASSENT_LONG=1, else every eighth.
+// same warnings. All of them with ASSENT_LONG=1, else every sixteenth.
 func TestByGitCollectsEveryMess(t *testing.T) {
 	for i, m := range allMesses() {
-		if i%8 != 0 && os.Getenv("ASSENT_LONG") != "1" {
+		if i%16 != 0 && os.Getenv("ASSENT_LONG") != "1" {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
