@@ -81,7 +81,9 @@ type agent struct {
 	held *protocol.AgentState
 	// tooLarge is set when there was too much to leave to a next run.
 	tooLarge bool
-	frozen   protocol.ResolveResponse
+	// frozen is what was resolved, without the tools, which are in tools.
+	frozen protocol.ResolveResponse
+	tools  toolset
 	// under is frozen.Under with the run that a run which continues was told.
 	under protocol.Under
 	// tighten is in.Permissions as tools' workers get it.
@@ -163,11 +165,16 @@ func (a *agent) resolve(ctx workflow.Context) error {
 		return err
 	}
 	a.under = a.frozen.Under
-	return a.index()
+	return a.index(ctx)
 }
 
 // index makes ready what is looked up for each call.
-func (a *agent) index() (err error) {
+func (a *agent) index(ctx workflow.Context) (err error) {
+	a.tools, a.frozen.Tools = newToolset(a.frozen.Tools), nil
+	if a.frozen.PromptRef != nil && workflow.GetInfo(ctx).RetryPolicy == nil {
+		// It is read from the blob. A run that the server tries again begins with its input, and needs the prompt there.
+		a.in.Prompt = ""
+	}
 	a.gate.line = append(slices.Clone(a.frozen.Parents), protocol.Parent{Profile: a.in.AgentType, Tighten: a.in.Permissions})
 	if a.in.Permissions != nil {
 		if a.tighten, err = json.Marshal(a.in.Permissions); err != nil {

@@ -104,10 +104,6 @@ func (g *gate) quiet() bool {
 // next ends this run for the next one, unless there is too much to hand over.
 func (a *agent) next(ctx workflow.Context, results []model.ToolResult, steps []*step) error {
 	e := &continueError{in: *a.in, state: a.state(results, steps)}
-	if a.frozen.PromptRef != nil && workflow.GetInfo(ctx).RetryPolicy == nil {
-		// One that the server tries again begins with this input, and needs the prompt.
-		e.in.Prompt = ""
-	}
 	if n := weight(e.in) + weight(e.state); n > mostState || n > mostState/2 && a.gate.encoded(ctx, e) > mostReceived {
 		if !a.tooLarge {
 			workflow.GetLogger(ctx).Warn("assent: the history is long and the run does not continue as new: there is too much to hand over")
@@ -163,6 +159,7 @@ func (a *agent) state(results []model.ToolResult, steps []*step) protocol.AgentS
 		Ledger: a.gate.ledger.Save(), Vetted: a.gate.vetted, Results: results,
 		Board: protocol.BoardState{Status: b.status, Shown: b.shown, Memo: b.memo},
 	}
+	s.Frozen.Tools = a.tools.facts()
 	for _, st := range steps {
 		s.Steps = append(s.Steps, a.gate.stateOf(st))
 	}
@@ -211,7 +208,7 @@ func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) error {
 		return err
 	}
 	// What was carried of the input was valid when the agent began.
-	return a.index()
+	return a.index(ctx)
 }
 
 // stamp takes questions, lines and the tree into this run, which the worker that runs it names: those that stood in the run that it
@@ -276,7 +273,7 @@ func (a *agent) resume(ctx workflow.Context, held []protocol.StepState) ([]model
 	steps := make([]*step, len(held))
 	for i := range held {
 		h := &held[i]
-		s := &step{asked: h.Asked, id: h.CallID, facts: a.tool(h.Asked.Name), state: stepDone}
+		s := &step{asked: h.Asked, id: h.CallID, facts: a.tools.tool(h.Asked.Name), state: stepDone}
 		q, open := a.gate.ledger.Question(h.Question)
 		switch {
 		case h.Result != nil:

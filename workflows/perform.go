@@ -174,7 +174,7 @@ func (p *performance) finish(ctx workflow.Context, s *step) {
 		_ = workflow.Await(ctx, func() bool { return mayRun(p.steps, s) })
 		s.state = stepRunning
 	}
-	if s.facts.Remote != nil {
+	if s.facts.Value().Remote != nil {
 		s.result = a.foreign(ctx, s)
 	} else {
 		s.result = revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue))

@@ -19,8 +19,8 @@ import (
 type step struct {
 	id    string
 	asked protocol.Requested
-	// facts are those of the toolset; of a tool that is unknown there are none.
-	facts *protocol.ToolFacts
+	// facts are noTool if the tool is unknown.
+	facts toolFacts
 	// vetted are the lines that people had added when the call was made; room bounds the decision.
 	vetted []protocol.VettedLine
 	room   int
@@ -91,7 +91,7 @@ func (a *agent) judge(ctx workflow.Context, steps []*step) {
 
 // step prepares one call; calls that cannot be judged are done at once.
 func (a *agent) step(id string, c protocol.Requested, room int) *step {
-	s := &step{id: id, asked: c, facts: a.tool(c.Name), state: stepDone}
+	s := &step{id: id, asked: c, facts: a.tools.tool(c.Name), state: stepDone}
 	switch {
 	case a.calls >= a.frozen.Limits.MaxToolCalls:
 		a.overCalls = true
@@ -109,9 +109,9 @@ func (a *agent) step(id string, c protocol.Requested, room int) *step {
 		s.result = tool.Fail(tool.InvalidArguments, "the arguments are not valid JSON")
 		s.result.Failure.Issues = []tool.Issue{{Message: "not valid JSON: " + short(c.Raw, 200)}}
 		return s
-	case s.facts.Remote != nil && c.InputRef != nil:
+	case s.facts.Value().Remote != nil && c.InputRef != nil:
 		a.calls++
-		s.result = tooLong(*s.facts)
+		s.result = tooLong(s.facts.Value())
 		return s
 	}
 	a.calls++
@@ -119,22 +119,9 @@ func (a *agent) step(id string, c protocol.Requested, room int) *step {
 	return s
 }
 
-// noTool stands for the facts of a tool that is unknown.
-var noTool = &protocol.ToolFacts{}
-
-// tool returns the facts of a tool of the frozen toolset. They are not changed.
-func (a *agent) tool(name string) *protocol.ToolFacts {
-	for i := range a.frozen.Tools {
-		if a.frozen.Tools[i].Name == name {
-			return &a.frozen.Tools[i]
-		}
-	}
-	return noTool
-}
-
 // request asks for the decision on a call. It is made anew whenever it is needed, and is always the same.
 func (a *agent) request(s *step) protocol.DecideRequest {
-	return protocol.DecideRequest{CallID: s.id, Tool: *s.facts, Subject: a.subject(s.vetted), Guards: a.frozen.Guards,
+	return protocol.DecideRequest{CallID: s.id, Tool: s.facts.Value(), Subject: a.subject(s.vetted), Guards: a.frozen.Guards,
 		Store: a.frozen.Store, Input: s.asked.Input, InputRef: s.asked.InputRef, Room: s.room, Under: &a.under}
 }
 
@@ -173,7 +160,7 @@ func (a *agent) changed(s *step, d protocol.DecideResponse) {
 	}
 }
 
-func (s *step) concurrent() bool { return s.facts.Concurrent }
+func (s *step) concurrent() bool { return s.facts.Value().Concurrent }
 
 // callOf is the call as its worker knows it.
 func (a *agent) callOf(s *step) tool.Call {
@@ -301,7 +288,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: attempts},
 		Summary: label(s.asked.Name) + " · " + string(s.result.Code),
 	})
-	call := tool.Call{ID: s.id, Name: s.asked.Name, Source: s.facts.Source, Input: s.asked.Input, InputRef: s.asked.InputRef, Store: a.frozen.Store,
+	call := tool.Call{ID: s.id, Name: s.asked.Name, Source: s.facts.Value().Source, Input: s.asked.Input, InputRef: s.asked.InputRef, Store: a.frozen.Store,
 		Agent: a.identity()}
 	a.observing = append(a.observing,
 		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
