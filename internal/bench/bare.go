@@ -15,6 +15,8 @@ type shape struct {
 	Reads bool `json:"reads,omitempty"`
 	// Asked calls wait for an answer.
 	Asked bool `json:"asked,omitempty"`
+	// Signs has a bare loop show that it waits, as our agents do.
+	Signs bool `json:"signs,omitempty"`
 }
 
 // thinkIn is what a model is told, thinkOut what it wants: as in an agent, arguments and results travel with a turn.
@@ -56,6 +58,11 @@ func bareAgent(ctx workflow.Context, s shape) error {
 		}
 		if len(t.Calls) == 0 {
 			return nil
+		}
+		if s.Signs {
+			if err := signs(ctx, s); err != nil {
+				return err
+			}
 		}
 		if s.Asked {
 			workflow.GetSignalChannel(ctx, answerBare).Receive(ctx, nil)

@@ -148,6 +148,8 @@ var shapes = map[string]shape{
 	"asks":   {Turns: 30, Calls: 1, Asked: true},
 	"ask1":   {Turns: 1, Calls: 1, Asked: true},
 	"ask8":   {Turns: 1, Calls: 8, Asked: true},
+	"signs1": {Turns: 1, Calls: 1, Asked: true, Signs: true},
+	"signs8": {Turns: 1, Calls: 8, Asked: true, Signs: true},
 	"long":   {Turns: 50, Calls: 20},
 }
 
