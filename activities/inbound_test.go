@@ -203,6 +203,36 @@ func TestALeaseThatCannotBeUsed(t *testing.T) {
 		require.Equal(t, tool.EnvironmentLost, r.Code)
 		require.Contains(t, r.Failure.Message, want)
 	}
+	// A tool of an agent in a worktree runs in the tree that its own run was leased, and nowhere else.
+	lease := worktree.Lease{ID: "x", Dir: "/trees/x", Run: runID}
+	for name, tc := range map[string]struct {
+		change func(*tool.Call)
+		says   string
+	}{
+		"no lease":            {func(c *tool.Call) { c.Lease = nil }, "cannot be read"},
+		"null":                {func(c *tool.Call) { c.Lease = json.RawMessage("null") }, "another directory"},
+		"another directory":   {func(c *tool.Call) { c.Dir = "/home/user" }, "another directory"},
+		"no directory":        {func(c *tool.Call) { c.Dir = "" }, "another directory"},
+		"another run's lease": {func(c *tool.Call) { c.Lease = raw(worktree.Lease{ID: "x", Dir: "/trees/x", Run: "before"}) }, "another run"},
+		"nobody's lease":      {func(c *tool.Call) { c.Lease = raw(worktree.Lease{ID: "x", Dir: "/trees/x"}) }, "another run"},
+		"as it should be":     {func(*tool.Call) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := treeBench(t, &trees{})
+			call, g, p := b.callOf("run", `{"path":"a"}`)
+			call.Isolation, call.Lease, call.Dir = string(worktree.Tree), raw(lease), lease.Dir
+			tc.change(&call)
+			b.granted(protocol.Keyring{}.Sign(g, p))
+			r := b.invoke(call, "run")
+			if tc.says == "" {
+				require.Equal(t, tool.OK, r.Code)
+				return
+			}
+			require.Equal(t, tool.EnvironmentLost, r.Code)
+			require.Contains(t, r.Failure.Message, tc.says)
+			require.Empty(t, b.ran)
+		})
+	}
 }
 
 // A worker without the interceptor runs no tool, and a call of nothing is refused.

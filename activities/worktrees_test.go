@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,6 +111,46 @@ func TestErrorsOfTrees(t *testing.T) {
 	b := treeBench(t, &trees{err: errors.New("disk full")})
 	var out any
 	requireType(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &out), "", true)
+}
+
+// A full disk has a type of its own, whoever says so; what is left of a tree that is gone is given back.
+func TestAFullDiskAndATreeThatIsGone(t *testing.T) {
+	var out any
+	for _, err := range []error{&worktree.SpaceError{Free: 1, Min: 2}, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC},
+		fmt.Errorf("write: %w", syscall.EDQUOT)} {
+		b := treeBench(t, &trees{err: err})
+		requireType(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &out), protocol.ErrorSpace, true)
+		requireType(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{Run: runID}}, &out), protocol.ErrorSpace, true)
+	}
+	p := &lostTree{}
+	b := treeBench(t, p)
+	require.NoError(t, b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Lease: worktree.Lease{Dir: "/trees/1"}, Retain: "error"}, &out))
+	require.Equal(t, []string{"/trees/1"}, p.removed)
+}
+
+// lostTree is a provider whose tree was removed by hand.
+type lostTree struct{ trees }
+
+func (p *lostTree) Retain(context.Context, worktree.Lease, string) (bool, error) {
+	return false, &worktree.GoneError{ID: "x", Why: "its directory was removed"}
+}
+
+// The words for a repository that runs programs name what was changed, and not all of it.
+func TestARepositoryThatRunsPrograms(t *testing.T) {
+	p := worktree.Patch{HostChanges: []worktree.HostChange{{Key: "refs/tags/v1", Change: "added"}}}
+	collect := func() (art protocol.Artifact) {
+		b := treeBench(t, &trees{patch: p})
+		require.NoError(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{Run: runID}}, &art))
+		return art
+	}
+	require.Empty(t, collect().Error)
+	for i := range 7 {
+		p.HostChanges = append(p.HostChanges, worktree.HostChange{Key: fmt.Sprintf("hooks/%d", i), Change: "added", Dangerous: true})
+	}
+	says := collect().Error
+	require.Contains(t, says, "hooks/0 (added), ")
+	require.Contains(t, says, "hooks/4 (added) and 2 more")
+	require.NotContains(t, says, "refs/tags")
 }
 
 // An artifact of ten thousand files fits into history, and says what it leaves out.

@@ -58,6 +58,7 @@ const (
 	keyTurns     = attribute.Key("assent.turns")
 	keyCalls     = attribute.Key("assent.calls")
 	keyAsked     = attribute.Key("assent.asked")
+	keyRestarts  = attribute.Key("assent.restarts")
 	keyLabel     = attribute.Key("assent.label")
 
 	// Those that Temporal's own tracing interceptor sets.

@@ -145,6 +145,9 @@ func (r *run) end(now time.Time, out any, err error) {
 		if res.UnpricedTurns > 0 {
 			r.span.SetAttributes(keyUnpriced.Int(res.UnpricedTurns))
 		}
+		if res.Restarts > 0 {
+			r.span.SetAttributes(keyRestarts.Int(res.Restarts))
+		}
 		if res.Status == protocol.Failed {
 			failed(r.span, string(res.Status))
 		}

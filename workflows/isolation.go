@@ -147,13 +147,10 @@ func worse(status protocol.Status, runErr, err error) (protocol.Status, error) {
 	return status, err
 }
 
-// abandon gives back what is left of a tree that the agent goes on without: the repository keeps no trace of one that was
-// removed by hand. A host that does not answer may come back while the agent lives, so nobody waits for that.
+// abandon gives back what is left of a tree that the agent goes on without: its next life does the work again, and the
+// repository keeps no trace of one that was removed by hand. A host that does not answer may come back while the agent lives, so nobody waits for that.
 func (a *agent) abandon(ctx workflow.Context, lost *lostError) {
 	req := protocol.DisposeRequest{Lease: *a.env.lease, Force: true}
-	if a.frozen.KeepOnError {
-		req.Retain = "the agent went on without it: " + lost.why
-	}
 	// What nobody waits for outlives the clean-up.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	o := workflow.GetActivityOptions(a.gate.host(ctx, a.env.queue, "give back what is left"))

@@ -75,11 +75,11 @@ func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
 	if err != nil {
 		return err
 	}
+	a.warnOf(art)
 	data, err := readBlob(ctx, dir, v, art.Ref)
 	if err != nil {
 		return err
 	}
-	a.warnOf(art)
 	if len(data) == 0 {
 		a.note("the agent changed nothing: the patch is empty")
 	}

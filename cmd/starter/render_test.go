@@ -17,6 +17,7 @@ import (
 	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/worktree"
 )
 
 var updatePages = flag.Bool("update", false, "write the golden pages of the recorded histories")
@@ -89,6 +90,30 @@ func TestChildrenAreShownApart(t *testing.T) {
 	again.Start.ContinuedFrom = "before"
 	require.NoError(t, p.print(again))
 	require.Equal(t, "the agent goes on in a new run\n", out.String())
+}
+
+// A repository that was made to run programs is told before the patch, and a loss when it is over.
+func TestWhatMustNotBeMissedOfAWorktree(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{out: &out, err: io.Discard}
+	p := a.printer(&connect.Server{Address: connect.DefaultAddress, Namespace: connect.DefaultNamespace}, "fix")
+	art := protocol.Artifact{Kind: protocol.ArtifactPatch, Error: "git runs programs", Warnings: []string{"a FIFO"},
+		Files: []worktree.File{{Path: "a", Status: "added"}}, HostChanges: []worktree.HostChange{{Key: "config core.hookspath", Change: "added", Dangerous: true}}}
+	for _, e := range []follow.Event{
+		{Kind: follow.AgentStart, WorkflowID: "fix", Start: &follow.Started{AgentType: "fixer"}},
+		{Kind: follow.AgentRestart, WorkflowID: "fix", Restart: &follow.Restart{Number: 1, Lost: "the host is\x1b gone"}},
+		{Kind: follow.AgentEnd, WorkflowID: "fix", End: &follow.Ended{Closed: "completed",
+			Result: &protocol.AgentResult{Status: protocol.Failed, Error: "git runs programs", Restarts: 1, Artifacts: []protocol.Artifact{art}}}},
+	} {
+		require.NoError(t, p.print(e))
+	}
+	got := out.String()
+	require.Contains(t, got, "the agent starts again in a new worktree, restart 1: the host is")
+	require.NotContains(t, got, "\x1b")
+	danger, patch := strings.Index(got, "danger  git runs programs"), strings.Index(got, "  patch  ")
+	require.Positive(t, danger, got)
+	require.Less(t, danger, patch, got)
+	require.Len(t, p.view.shown().Restarts, 1)
 }
 
 // Arguments come from a model: nothing in them may move the cursor, hide, or pass for a line of ours.

@@ -30,6 +30,8 @@ type treesOf struct {
 	// MinFree is that of git.Config, Patience the HostPatience of worker.Config.
 	MinFree  int64         `json:"minFree,omitempty"`
 	Patience time.Duration `json:"patience,omitempty"`
+	// Dir is where agents work that have no tree.
+	Dir string `json:"dir,omitempty"`
 	// Dies names the moment at which the process kills itself, once.
 	Dies string `json:"dies,omitempty"`
 }

@@ -237,6 +237,9 @@ func withRepo(cfg *worker.Config, p *config.Profile, s setup) (func(), error) {
 	for _, d := range toolbox.Files() {
 		cfg.Toolsets["files"] = append(cfg.Toolsets["files"], d.Name())
 	}
+	if s.Trees.Dir != "" {
+		cfg.Dir = s.Trees.Dir
+	}
 	p.Tools = append(p.Tools, "files", "shell")
 	p.Isolation = worktree.Isolation{Kind: worktree.Tree, Repo: "repo"}
 	return func() { _ = trees.Close() }, err
