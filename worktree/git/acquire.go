@@ -174,8 +174,14 @@ func (d *Driver) Check(ctx context.Context, l worktree.Lease) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := d.leased(l)
-	return err
+	if _, err := d.leased(l); err != nil {
+		return err
+	}
+	if l.Dir != d.treeDir(l.ID) {
+		// Its tools would run there.
+		return &worktree.GoneError{ID: l.ID, Why: "its lease names another directory"}
+	}
+	return nil
 }
 
 // leased returns the record of a lease whose tree is there.

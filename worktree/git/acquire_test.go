@@ -33,6 +33,11 @@ func TestAcquireMakesAWorktreeThatGitAgreesWith(t *testing.T) {
 	git(t, host, "worktree", "add", "-q", "--detach", ref)
 	same(t, fingerprint(t, ref, ".git")[1:], fingerprint(t, l.Dir, ".git")[1:])
 
+	require.NoError(t, d.Check(context.Background(), l))
+	elsewhere := l
+	elsewhere.Dir = host
+	requireGone(t, d.Check(context.Background(), elsewhere), "another directory")
+
 	git(t, host, "worktree", "remove", "-f", ref)
 	require.NoError(t, d.Dispose(context.Background(), l, true))
 	require.NoFileExists(t, l.Dir)
