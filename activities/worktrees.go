@@ -127,7 +127,11 @@ func (e *Engine) CollectWorktree(ctx context.Context, req protocol.CollectReques
 	if err != nil {
 		return protocol.Artifact{}, treeError(ctx, err)
 	}
-	a := protocol.Artifact{Kind: protocol.ArtifactPatch, Ref: ref, Files: patch.Files, Base: patch.Base, Tree: patch.Tree,
+	large, err := e.storeLarge(ctx, patch.Large)
+	if err != nil {
+		return protocol.Artifact{}, treeError(ctx, err)
+	}
+	a := protocol.Artifact{Kind: protocol.ArtifactPatch, Ref: ref, Files: patch.Files, Large: large, Base: patch.Base, Tree: patch.Tree,
 		Warnings: patch.Warnings, Ignored: patch.Ignored, HostChanges: patch.HostChanges, Error: hostError(patch.HostChanges)}
 	if a.Files == nil {
 		a.Files = []worktree.File{}

@@ -248,11 +248,31 @@ type AgentResult struct {
 // ArtifactPatch is the kind of a collected patch.
 const ArtifactPatch = "patch"
 
+// Large says where the files are that have no room in a patch.
+type Large struct {
+	// Ref is a blob of JSON, a list of LargeFile.
+	Ref blob.Ref `json:"ref"`
+	// Files counts them and Bytes is the size of all.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// LargeFile is one of them: its path, git's mode, its size in bytes and the object id of its blob.
+type LargeFile struct {
+	Path string `json:"path"`
+	Mode string `json:"mode"`
+	Size int64  `json:"size"`
+	ID   string `json:"id"`
+	// Parts are the blobs whose bytes, one after the other, are the content.
+	Parts []blob.Ref `json:"parts"`
+}
+
 // Artifact is something an agent hands back. Nobody applies it for its user.
 type Artifact struct {
 	Kind        string                `json:"kind"`
 	Ref         blob.Ref              `json:"ref"`
 	Files       []worktree.File       `json:"files"`
+	Large       *Large                `json:"large,omitempty"`
 	Base        string                `json:"base"`
 	Tree        string                `json:"tree"`
 	Warnings    []string              `json:"warnings,omitempty"`

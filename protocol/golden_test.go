@@ -37,6 +37,7 @@ var payloads = map[string]any{
 	"acquire_request":   protocol.AcquireRequest{},
 	"collect_request":   protocol.CollectRequest{},
 	"artifact":          protocol.Artifact{},
+	"large_file":        protocol.LargeFile{},
 	"dispose_request":   protocol.DisposeRequest{},
 	"dispose_response":  protocol.DisposeResponse{},
 	"generate_request":  protocol.GenerateRequest{},

@@ -3,6 +3,7 @@ package worktree
 import (
 	"context"
 	"fmt"
+	"io"
 )
 
 // Kind says where an agent's tools run.
@@ -73,6 +74,8 @@ type File struct {
 	// From is the old path of a rename.
 	From   string `json:"from,omitempty"`
 	Binary bool   `json:"binary,omitempty"`
+	// Large files are not in the patch but beside it.
+	Large bool `json:"large,omitempty"`
 	// Insertions and Deletions count lines; both are zero for binary files.
 	Insertions int `json:"insertions"`
 	Deletions  int `json:"deletions"`
@@ -88,14 +91,29 @@ type HostChange struct {
 	Dangerous bool `json:"dangerous,omitempty"`
 }
 
+// LargeFile is a changed file that has no room in a patch. It is written in place of whatever has its path once the
+// patch is applied.
+type LargeFile struct {
+	Path string `json:"path"`
+	// Mode is git's: 100644 or 100755.
+	Mode string `json:"mode"`
+	// Size is in bytes and ID the hex object id of the blob that git stores.
+	Size int64  `json:"size"`
+	ID   string `json:"id"`
+	// Copy writes the content to w. The tree must still be there. A *ChangingError reports that it is not what was
+	// collected; what w got is then worthless.
+	Copy func(ctx context.Context, w io.Writer) error `json:"-"`
+}
+
 // Patch is everything between base and disk at the time of collect. `git apply --whitespace=nowarn` of Bytes
-// on a clean checkout of Base yields Tree.
+// on a clean checkout of Base, and then the files of Large in their places, yields Tree.
 type Patch struct {
 	Bytes []byte `json:"-"`
 	// Base is the commit the tree started from; Tree is the id of the result tree.
 	Base        string       `json:"base"`
 	Tree        string       `json:"tree"`
 	Files       []File       `json:"files"`
+	Large       []LargeFile  `json:"large,omitempty"`
 	Warnings    []string     `json:"warnings,omitempty"`
 	Ignored     []string     `json:"ignored,omitempty"`
 	HostChanges []HostChange `json:"hostChanges,omitempty"`

@@ -200,15 +200,23 @@ func (d *Driver) read(ctx context.Context, id string, r *record, f *frozen) (wor
 	}
 	at := newStack(disk)
 	defer at.close()
-	w := &patchWriter{old: f.baseSide, new: func(e *entry) (side, error) { return s.diskSide(ctx, at, e) }}
+	w := &patchWriter{maxFile: d.largeFile, max: d.largePatch, old: f.baseSide, new: func(e *entry) (side, error) { return s.diskSide(ctx, at, e) }}
 	files, err := w.write(changes)
 	if err != nil {
 		return worktree.Patch{}, err
 	}
-	return worktree.Patch{
+	for _, l := range w.large {
+		s.warn("%q is too large for the patch (%d bytes): it lies beside it", l.entry.path, l.size)
+	}
+	for _, gone := range w.oneWay {
+		s.warn("%q was too large for the patch: it cannot be taken back there", gone)
+	}
+	p := worktree.Patch{
 		Bytes: w.out.Bytes(), Base: r.Resolved.Commit, Tree: treeID(s.found).String(), Files: files,
-		Warnings: s.warnings, Ignored: s.ignored,
-	}, nil
+		Large: d.beside(id, r, f, w.large),
+	}
+	p.Warnings, p.Ignored = s.notes()
+	return p, nil
 }
 
 // openTree opens the tree's directory and makes sure that it is the recorded one, not a link in its place.
@@ -284,6 +292,19 @@ func (s *scan) diskSide(ctx context.Context, at *folderStack, e *entry) (side, e
 		}
 		return data, nil
 	}
+	if e.conv != convNone && e.stat.size > maxTextDiff {
+		var strip bool
+		if out.size, strip, err = s.measure(root, name, e, s.base[e.path]); err != nil {
+			return side{}, again(err)
+		}
+		out.copy = func(w io.Writer) error {
+			if id, err := s.copyBlob(root, name, out.size, strip, w); err != nil || id != e.id {
+				return again(err)
+			}
+			return nil
+		}
+		return out, nil
+	}
 	if e.mode == modeLink || e.conv != convNone {
 		// The size of the blob is known only now.
 		data, err := out.load()
@@ -293,12 +314,7 @@ func (s *scan) diskSide(ctx context.Context, at *folderStack, e *entry) (side, e
 		return out, err
 	}
 	out.copy = func(w io.Writer) error {
-		h := newHash("blob", e.stat.size)
-		err := withFile(root, name, func(f *os.File, size int64) error {
-			_, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(f, size))
-			return err
-		})
-		if err != nil || sum(h) != e.id {
+		if id, err := s.copyBlob(root, name, e.stat.size, false, w); err != nil || id != e.id {
 			return again(err)
 		}
 		return nil

@@ -65,6 +65,8 @@ type Driver struct {
 	operator bool
 	// always leaves every repository to git, in tests.
 	always bool
+	// largeFile and largePatch are LargeFile and LargePatch, and less in tests.
+	largeFile, largePatch int64
 	// step is called with the name of each step that leaves something on disk; tests die there.
 	step func(name string)
 
@@ -83,7 +85,7 @@ func New(c Config) (*Driver, error) {
 	}
 	d := &Driver{
 		repos: make(map[string]string, len(c.Repos)), pinCap: DefaultPinCap, keep: c.KeepOnError,
-		minFree: c.MinFree, maxBytes: c.MaxBytes, euid: os.Geteuid(), step: func(string) {},
+		minFree: c.MinFree, maxBytes: c.MaxBytes, euid: os.Geteuid(), largeFile: LargeFile, largePatch: LargePatch, step: func(string) {},
 	}
 	if c.PinCap != nil {
 		d.pinCap = *c.PinCap

@@ -1,6 +1,9 @@
 package git
 
-import "bytes"
+import (
+	"bytes"
+	"io"
+)
 
 // conversion says what happens to the line ends of a file between its blob and the disk. The names are git's.
 type conversion int
@@ -97,28 +100,49 @@ type lineStats struct {
 	printable, nonprint int
 }
 
-func countLines(data []byte) (s lineStats) {
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case c == '\r' && i+1 < len(data) && data[i+1] == '\n':
+func countLines(data []byte) lineStats {
+	var c lineCounter
+	_, _ = c.Write(data)
+	return c.stats()
+}
+
+// lineCounter counts what is written to it.
+type lineCounter struct {
+	seen lineStats
+	last byte
+}
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	s := c.seen
+	last := c.last
+	for _, b := range p {
+		switch {
+		case b == '\n' && last == '\r':
+			s.cr--
 			s.crlf++
-			i++
-		case c == '\r':
+		case b == '\r':
 			s.cr++
-		case c == '\n':
+		case b == '\n':
 			s.lf++
-		case c == 0x7f:
+		case b == 0x7f:
 			s.nonprint++
-		case c >= ' ' || c == '\b' || c == '\t' || c == 0x1b || c == '\f':
+		case b >= ' ' || b == '\b' || b == '\t' || b == 0x1b || b == '\f':
 			s.printable++
 		default:
 			s.nonprint++
-			if c == 0 {
+			if b == 0 {
 				s.nul++
 			}
 		}
+		last = b
 	}
-	if n := len(data); n > 0 && data[n-1] == 0x1a {
+	c.seen, c.last = s, last
+	return len(p), nil
+}
+
+func (c *lineCounter) stats() lineStats {
+	s := c.seen
+	if c.last == 0x1a {
 		s.nonprint--
 	}
 	return s
@@ -151,24 +175,63 @@ func (c conversion) toBlob(disk []byte, before func() ([]byte, error)) ([]byte, 
 	if c == convNone || bytes.IndexByte(disk, '\r') < 0 {
 		return disk, nil
 	}
-	s := countLines(disk)
-	if s.crlf == 0 {
-		return disk, nil
-	}
-	if c.auto() {
-		if s.binary() {
-			return disk, nil
+	strip, err := c.strips(countLines(disk), func() (lineStats, error) {
+		if before == nil {
+			return lineStats{}, nil
 		}
-		if before != nil {
-			old, err := before()
-			if err != nil {
-				return nil, err
-			}
-			if o := countLines(old); o.crlf > 0 && !o.binary() {
-				return disk, nil
-			}
-		}
-		return bytes.ReplaceAll(disk, []byte("\r"), nil), nil
+		old, err := before()
+		return countLines(old), err
+	})
+	if err != nil || !strip {
+		return disk, err
 	}
 	return bytes.ReplaceAll(disk, []byte("\r\n"), []byte("\n")), nil
+}
+
+// strips reports whether git would store a file without the CR before each LF. before counts the blob that the path
+// had.
+func (c conversion) strips(s lineStats, before func() (lineStats, error)) (bool, error) {
+	if s.crlf == 0 || !c.auto() {
+		return s.crlf > 0, nil
+	}
+	if s.binary() {
+		return false, nil
+	}
+	old, err := before()
+	return err == nil && (old.crlf == 0 || old.binary()), err
+}
+
+// crStripper passes on what is written to it without the CR before each LF.
+type crStripper struct {
+	to io.Writer
+	// cr is a CR that was held back, since what follows it decides.
+	cr  bool
+	buf []byte
+}
+
+func (w *crStripper) Write(p []byte) (int, error) {
+	out := w.buf[:0]
+	for _, b := range p {
+		if w.cr && b != '\n' {
+			out = append(out, '\r')
+		}
+		if w.cr = b == '\r'; !w.cr {
+			out = append(out, b)
+		}
+	}
+	w.buf = out
+	if _, err := w.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// end passes on what was held back.
+func (w *crStripper) end() error {
+	if !w.cr {
+		return nil
+	}
+	w.cr = false
+	_, err := w.to.Write([]byte{'\r'})
+	return err
 }

@@ -177,6 +177,11 @@ var diskMesses = []mess{
 		replaceBy(t, dir, "run.sh", func(path string) error { return syscall.Mknod(path, syscall.S_IFSOCK|0o666, 0) })
 		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "src/pipe"), 0o666))
 	}},
+	{name: "a huge file", warns: 1, says: []string{"lies beside"}, status: "a huge\nm no-eol\n", do: func(t *testing.T, dir string) {
+		put(t, dir, "huge", "x")
+		require.NoError(t, os.Truncate(filepath.Join(dir, "huge"), LargeFile+1))
+		put(t, dir, "no-eol", "small")
+	}},
 	{name: "moved away and back", status: "m README.md\n", do: func(t *testing.T, dir string) {
 		put(t, dir, "README.md", "moved\n")
 		away := filepath.Join(filepath.Dir(dir), "away")

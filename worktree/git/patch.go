@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -31,6 +32,14 @@ type side struct {
 // patchWriter writes a patch that git can apply: full ids, quoted names, no renames.
 type patchWriter struct {
 	out bytes.Buffer
+	// maxFile and max bound a file and the whole in bytes.
+	maxFile, max int64
+	// large are the new contents that found no room, oneWay the paths whose old content did not, so that the patch
+	// cannot be taken back there.
+	large  []large
+	oneWay []string
+	// forward leaves the old content out.
+	forward bool
 	// old and new give the two sides of a path.
 	old, new func(e *entry) (side, error)
 }
@@ -41,7 +50,7 @@ func (w *patchWriter) write(changes []change) ([]worktree.File, error) {
 	files := map[string]*worktree.File{}
 	for _, c := range changes {
 		if c.new == nil || c.typeChanged() {
-			f, err := w.one(change{path: c.path, old: c.old})
+			f, err := w.fit(change{path: c.path, old: c.old})
 			if err != nil {
 				return nil, err
 			}
@@ -56,7 +65,7 @@ func (w *patchWriter) write(changes []change) ([]worktree.File, error) {
 		if retyped {
 			c.old = nil
 		}
-		f, err := w.one(c)
+		f, err := w.fit(c)
 		if err != nil {
 			return nil, err
 		}
@@ -114,6 +123,39 @@ func manifest(changes []change, files map[string]*worktree.File) []worktree.File
 	return out
 }
 
+// errLarge reports a content that has no room in the patch.
+var errLarge = errors.New("it is too large for the patch")
+
+// fit appends one change, or takes note of what has no room. Links and submodules always have.
+func (w *patchWriter) fit(c change) (*worktree.File, error) {
+	start := w.out.Len()
+	for _, w.forward = range []bool{false, true} {
+		f, err := w.one(c)
+		if err != nil && !errors.Is(err, errLarge) {
+			return nil, err
+		}
+		// That a file is gone is said in a few bytes, room or not.
+		short := w.forward && c.new == nil || !regular(c.old) && !regular(c.new)
+		if err == nil && (short || int64(w.out.Len()) <= w.max) {
+			if w.forward {
+				w.oneWay = append(w.oneWay, c.path)
+			}
+			return f, nil
+		}
+		w.out.Truncate(start)
+	}
+	f := &worktree.File{Path: c.path, Status: "modified", Binary: true, Large: true}
+	if c.old == nil {
+		f.Status = "added"
+	}
+	now, err := w.new(c.new)
+	w.large = append(w.large, large{c.new, now.size})
+	return f, err
+}
+
+// regular reports whether there is an entry and it is a file.
+func regular(e *entry) bool { return e != nil && (e.mode == modeFile || e.mode == modeExec) }
+
 // one appends one change.
 func (w *patchWriter) one(c change) (*worktree.File, error) {
 	var old, new side
@@ -152,6 +194,12 @@ func (w *patchWriter) one(c change) (*worktree.File, error) {
 
 // body appends the content of a change.
 func (w *patchWriter) body(c change, old, new side, f *worktree.File) error {
+	if new.size > w.maxFile || old.size > w.maxFile && !w.forward {
+		return errLarge
+	}
+	if w.forward {
+		return w.binary(old, new, f)
+	}
 	if old.size > maxTextDiff || new.size > maxTextDiff {
 		return w.binary(old, new, f)
 	}
@@ -203,11 +251,15 @@ func endName(name string) string {
 	return name
 }
 
-// binary appends the whole content, of both sides, so that the patch can be taken back too.
+// binary appends the whole content, of both sides if there is room, so that the patch can be taken back too.
 func (w *patchWriter) binary(old, new side, f *worktree.File) error {
 	f.Binary = true
 	w.out.WriteString("GIT binary patch\n")
-	for _, s := range []side{new, old} {
+	sides := []side{new, old}
+	if w.forward {
+		sides = sides[:1]
+	}
+	for _, s := range sides {
 		if s.copy == nil {
 			s.copy = func(io.Writer) error { return nil }
 		}

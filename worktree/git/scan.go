@@ -55,10 +55,15 @@ func (s *scan) run(root *os.Root) error {
 		return err
 	}
 	slices.SortFunc(s.found, func(a, b entry) int { return strings.Compare(a.path, b.path) })
-	if s.muted > 0 {
-		s.warnings = append(s.warnings, fmt.Sprintf("%d more warnings or ignored paths are not listed", s.muted))
-	}
 	return nil
+}
+
+// notes returns the warnings and the ignored paths.
+func (s *scan) notes() (warnings, ignored []string) {
+	if s.muted > 0 {
+		return append(s.warnings, fmt.Sprintf("%d more warnings or ignored paths are not listed", s.muted)), s.ignored
+	}
+	return s.warnings, s.ignored
 }
 
 func (s *scan) note(list *[]string, text string) {
@@ -257,11 +262,18 @@ func (s *scan) fileMode(fi fs.FileInfo, base *entry) uint32 {
 	return modeFile
 }
 
-// hash returns the id of the blob that git would store for a file. Memory is bounded unless line ends are converted.
+// hash returns the id of the blob that git would store for a file.
 func (s *scan) hash(root *os.Root, name string, e *entry, base *entry) (plumbing.Hash, error) {
-	if e.conv != convNone {
+	if e.conv != convNone && e.stat.size <= maxTextDiff {
 		data, err := s.content(root, name, e, base)
 		return blobID(data), err
+	}
+	if e.conv != convNone {
+		size, strip, err := s.measure(root, name, e, base)
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		return s.copyBlob(root, name, size, strip, io.Discard)
 	}
 	h := newHash("blob", 0)
 	err := withFile(root, name, func(f *os.File, size int64) error {
@@ -292,7 +304,7 @@ func (s *scan) content(root *os.Root, name string, e *entry, base *entry) ([]byt
 		return nil, err
 	}
 	var before func() ([]byte, error)
-	if base != nil && (base.mode == modeFile || base.mode == modeExec) {
+	if regular(base) {
 		before = func() ([]byte, error) { return s.objects.readAs(plumbing.BlobObject, base.id) }
 	}
 	return e.conv.toBlob(data, before)
