@@ -26,9 +26,11 @@ func TestFilesBesideThePatchAreStoredInParts(t *testing.T) {
 	}
 	p := &trees{patch: worktree.Patch{Bytes: []byte("diff"), Large: []worktree.LargeFile{file("big", big), file("none", nil)}}}
 	b := treeBench(t, p)
+	var lease worktree.Lease
+	require.NoError(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &lease))
 	var art protocol.Artifact
 	collect := func() error {
-		return b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Store: "memory"}, &art)
+		return b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: lease, Store: "memory"}, &art)
 	}
 	require.NoError(t, collect())
 	require.Equal(t, 2, art.Large.Files)

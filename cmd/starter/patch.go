@@ -17,8 +17,8 @@ import (
 
 // patchFlags are the flags of patch.
 type patchFlags struct {
-	to, check string
-	force     bool
+	to, check, large string
+	force            bool
 	storeFlags
 }
 
@@ -52,6 +52,7 @@ only if it applies there. It needs git.`,
 	flags.StringVar(&f.to, "to", "", "write to this file, which must not exist; - is standard output")
 	flags.BoolVar(&f.force, "force", false, "with --to: replace the file if it exists")
 	flags.StringVar(&f.check, "check", "", "only say whether it applies to the checkout at this path")
+	flags.StringVar(&f.large, "large", "", "write the files that had no room in the patch below this folder")
 	f.add(cmd)
 	a.serverFlags(cmd)
 	return cmd
@@ -82,6 +83,9 @@ func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
 	}
 	if len(data) == 0 {
 		a.note("the agent changed nothing: the patch is empty")
+	}
+	if err := a.beside(ctx, dir, v, art.Large, f.large); err != nil {
+		return err
 	}
 	if f.check != "" {
 		return a.checkPatch(ctx, art, data, f.check)

@@ -77,6 +77,7 @@ func (c *gitCollect) read(ctx context.Context) (worktree.Patch, error) {
 		ctx: ctx, base: c.f.base, tracked: c.f.tracked, ignore: c.f.ignore, attrs: c.f.attrs, settings: c.f.settings,
 		racyFrom: c.r.RacyFrom, take: st.take,
 	}
+	defer s.relock(root)
 	if err := s.run(root); err != nil {
 		return none, err
 	}
@@ -103,9 +104,9 @@ func (c *gitCollect) read(ctx context.Context) (worktree.Patch, error) {
 		}
 	}
 	c.warnOfFilters(s)
-	return worktree.Patch{
-		Bytes: patch, Base: c.r.Resolved.Commit, Tree: to, Files: manifest(changes, files), Warnings: s.warnings, Ignored: s.ignored,
-	}, nil
+	p := worktree.Patch{Bytes: patch, Base: c.r.Resolved.Commit, Tree: to, Files: manifest(changes, files)}
+	p.Warnings, p.Ignored = s.notes()
+	return p, nil
 }
 
 // run runs git on the copies.

@@ -72,7 +72,7 @@ func (d *Driver) copyLarge(ctx context.Context, id string, r *record, set settin
 	if err != nil {
 		return err
 	}
-	at := newStack(top, false)
+	at := newStack(top)
 	defer at.close()
 	from, err := s.diskSide(ctx, at, e)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // byHand applies a patch to a clean checkout of base, writes the large files in their places, and returns the tree id.
-func byHand(t *testing.T, host string, p worktree.Patch) string {
+func byHand(t testing.TB, host string, p worktree.Patch) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "clean")
 	git(t, host, "worktree", "add", "-q", "--detach", dir, p.Base)

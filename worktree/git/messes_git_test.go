@@ -133,7 +133,7 @@ var gitMesses = []mess{
 		git(t, dir, "config", "core.bare", "true")
 	}, after: func(t *testing.T, host string) { git(t, host, "config", "core.bare", "false") }},
 	{name: "configuration changed", status: "m README.md\nm run.sh\n", do: func(t *testing.T, dir string) {
-		for _, set := range [][2]string{{"core.fileMode", "false"}, {"core.autocrlf", "true"}, {"core.excludesFile", "/dev/stdin"}, {"core.symlinks", "false"}, {"core.ignoreCase", "true"}, {"core.worktree", "/"}} {
+		for _, set := range [][2]string{{"core.fileMode", "false"}, {"core.autocrlf", "true"}, {"core.excludesFile", "/nonexistent/rules"}, {"core.symlinks", "false"}, {"core.ignoreCase", "true"}, {"core.worktree", "/"}} {
 			git(t, dir, "config", set[0], set[1])
 		}
 		require.NoError(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o644))

@@ -205,9 +205,15 @@ func (s *scan) file(root *os.Root, name, path string, fi fs.FileInfo, base *entr
 		s.found = append(s.found, e)
 		return nil
 	}
+	if e.mode != modeLink {
+		s.unlock(root, name, path, fi)
+	}
 	if s.take != nil {
 		if err := s.take(root, name, &e); errors.Is(err, errChanging) {
 			return &worktree.ChangingError{Path: path}
+		} else if errors.Is(err, fs.ErrPermission) {
+			s.keep(path)
+			return nil
 		} else if err != nil {
 			return fmt.Errorf("read %q: %w", path, err)
 		}
@@ -224,7 +230,6 @@ func (s *scan) file(root *os.Root, name, path string, fi fs.FileInfo, base *entr
 		return nil
 	}
 	e.conv = s.settings.convert(s.attrs, path)
-	s.unlock(root, name, path, fi)
 	var err error
 	for range 4 {
 		if e.id, err = s.hash(root, name, &e, base); !errors.Is(err, errChanging) {
