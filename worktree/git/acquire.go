@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -20,6 +21,20 @@ import (
 // driver does not serve, *worktree.SpaceError if the disk is too full, *fault.ConfigError if the identity
 // already has a tree of another commit or a stranger's folder is in the way. When it fails, nothing is left.
 func (d *Driver) Acquire(ctx context.Context, who worktree.Identity, at worktree.Resolved) (worktree.Lease, error) {
+	l, err := d.acquire(ctx, who, at)
+	return l, d.full(err)
+}
+
+// full adds a *worktree.SpaceError to the error of a disk that is full.
+func (d *Driver) full(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	free, _ := freeBytes(d.root)
+	return errors.Join(&worktree.SpaceError{Free: free, Min: d.minFree}, err)
+}
+
+func (d *Driver) acquire(ctx context.Context, who worktree.Identity, at worktree.Resolved) (worktree.Lease, error) {
 	id := d.treeID(who)
 	unlock, err := d.lock(ctx, id)
 	if err != nil {

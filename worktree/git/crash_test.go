@@ -114,7 +114,7 @@ func (c crash) run(t *testing.T, d *Driver) {
 func TestAcquireKilledAtAnyStep(t *testing.T) {
 	for _, steps := range []string{
 		"record-making", "admin-aside", "admin-filled", "admin-renamed-in", "tree-made", "file-written", "files-written",
-		"link-written", "index-written", "frozen", "record-ready",
+		"link-written", "index-written", "frozen-file", "clock-made", "frozen", "record-ready",
 		"file-written tree-renamed-out", "files-written admin-renamed-out file-written admin-renamed-out", "index-written admin-aside",
 	} {
 		for _, recover := range []string{"acquire", "sweep"} {

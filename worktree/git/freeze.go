@@ -15,8 +15,13 @@ const (
 	frozenIndex    = "base.index"
 	frozenSettings = "settings"
 	frozenHost     = "host"
-	flushedMark    = "flushed"
+	// frozenSpare is room for a record on a disk that is full.
+	frozenSpare = "spare"
+	flushedMark = "flushed"
 )
+
+// spareBytes is more than a record has.
+const spareBytes = 4096
 
 // freeze keeps the base index, the settings and the state of the shared repository, and completes the record.
 func (d *Driver) freeze(id string, r *record, p *plan) error {
@@ -32,10 +37,11 @@ func (d *Driver) freeze(id string, r *record, p *plan) error {
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{frozenIndex: index.Bytes(), frozenSettings: set, frozenHost: shared} {
+	for name, data := range map[string][]byte{frozenIndex: index.Bytes(), frozenSettings: set, frozenHost: shared, frozenSpare: make([]byte, spareBytes)} {
 		if err := replaceSynced(filepath.Join(d.stateDir(id), name), data); err != nil {
 			return err
 		}
+		d.step("frozen-file")
 	}
 	fi, err := os.Lstat(d.treeDir(id))
 	if err != nil {
@@ -43,16 +49,18 @@ func (d *Driver) freeze(id string, r *record, p *plan) error {
 	}
 	s := statOf(fi)
 	r.Dev, r.Ino = s.dev, s.ino
-	r.RacyFrom, err = clockOf(d.treeDir(id))
+	r.RacyFrom, err = d.clock()
 	return err
 }
 
-// clockOf returns the time that dir's file system gives to a file that is made now, in nanoseconds.
-func clockOf(dir string) (int64, error) {
-	f, err := os.CreateTemp(filepath.Dir(dir), ".clock-")
+// clock returns the time that the file system of the trees gives to a file that is made now, in nanoseconds. The file
+// lies in the trash, where a sweep finds it if this process dies here.
+func (d *Driver) clock() (int64, error) {
+	f, err := os.CreateTemp(filepath.Join(d.root, "trash"), "clock-")
 	if err != nil {
 		return 0, err
 	}
+	d.step("clock-made")
 	defer os.Remove(f.Name())
 	fi, err := f.Stat()
 	return statOf(fi).ctime, errors.Join(err, f.Close())
@@ -65,7 +73,7 @@ func (d *Driver) thaw(id string) error {
 			return err
 		}
 	}
-	for _, name := range []string{frozenIndex, frozenSettings, frozenHost, frozenList, flushedMark, weightName} {
+	for _, name := range []string{frozenIndex, frozenSettings, frozenHost, frozenList, frozenSpare, flushedMark, weightName} {
 		if err := os.Remove(filepath.Join(d.stateDir(id), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/assent-dev/assent/worktree"
@@ -160,12 +161,41 @@ func (d *Driver) save(id string, r *record) error {
 	r.Since = time.Now().UTC()
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = replaceSynced(filepath.Join(d.stateDir(id), "record"), append(b, '\n'))
+		b = append(b, '\n')
+		if err = replaceSynced(filepath.Join(d.stateDir(id), "record"), b); errors.Is(err, syscall.ENOSPC) {
+			err = d.saveOnFullDisk(id, b, err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write record %q: %w", id, err)
 	}
 	return nil
+}
+
+// saveOnFullDisk replaces the record by way of the spare file, which takes no room: a disk that is full of trees can
+// only be freed by disposing of them. It returns full if there is no spare.
+func (d *Driver) saveOnFullDisk(id string, data []byte, full error) error {
+	dir := d.stateDir(id)
+	_ = os.Remove(filepath.Join(dir, "record.tmp"))
+	spare := filepath.Join(dir, frozenSpare)
+	f, err := os.OpenFile(spare, os.O_WRONLY, 0)
+	if err != nil || len(data) > spareBytes {
+		return errors.Join(full, err)
+	}
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(spare, filepath.Join(dir, "record")); err != nil {
+		return err
+	}
+	return syncDir(dir)
 }
 
 // forget removes everything in the state folder but the lock: the identity is as if it had never been.
