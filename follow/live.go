@@ -47,7 +47,7 @@ func (f *follower) listen(ctx context.Context) (hush func()) {
 			case <-t.C:
 			}
 			// A failure of one look is the next one's to mend, or that of the history.
-			if said, ok := f.look(ctx, activityID); ok && ctx.Err() == nil && !f.yield(said) {
+			if said, ok := f.look(ctx, activityID); ok && !f.yield(said) {
 				return
 			}
 		}
@@ -69,7 +69,8 @@ func (f *follower) look(ctx context.Context, activityID string) (Event, bool) {
 			continue
 		}
 		speech, ok := f.reader.speech(p)
-		if !ok {
+		if !ok || ctx.Err() != nil {
+			// What is not told now must not count as told: the turn may go on after the event that has come.
 			return Event{}, false
 		}
 		said := f.live.more(speech)

@@ -89,6 +89,8 @@ func (m *Model) Generate(ctx context.Context, r model.Request) (model.Response, 
 
 // Stream asks for one turn and tells progress what comes.
 func (m *Model) Stream(ctx context.Context, r model.Request, progress func(model.Delta)) (model.Response, error) {
+	ctx, done := m.at.Turn(ctx)
+	defer done()
 	resp, err := m.attempt(ctx, r, progress)
 	if endpoint.IsStale(err) {
 		return m.attempt(ctx, model.Forgetting(r), progress)
@@ -101,8 +103,6 @@ func (m *Model) attempt(ctx context.Context, r model.Request, progress func(mode
 	if err != nil {
 		return model.Response{}, err
 	}
-	ctx, done := m.at.Turn(ctx)
-	defer done()
 	stream := m.client.Messages.NewStreaming(ctx, params)
 	defer func() { _ = stream.Close() }()
 	t := turn{model: r.Model, progress: progress}

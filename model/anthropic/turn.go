@@ -153,6 +153,7 @@ func (t *turn) response() (model.Response, error) {
 // collect makes text and calls of the blocks, and keeps the blocks if text and calls alone would not give them again.
 func (t *turn) collect(r *model.Response) {
 	k := kept{API: api, Model: t.model}
+	var all strings.Builder
 	texts, plain := 0, true
 	for i, b := range t.blocks {
 		switch b.kind {
@@ -163,7 +164,7 @@ func (t *turn) collect(r *model.Response) {
 			}
 			plain = plain && texts == 0 && len(r.Calls) == 0 && len(b.citations) == 0
 			texts++
-			r.Text += text
+			all.WriteString(text)
 			k.Blocks = append(k.Blocks, keptBlock{Raw: b.verbatim()})
 		case "tool_use":
 			n := len(r.Calls)
@@ -174,6 +175,7 @@ func (t *turn) collect(r *model.Response) {
 			k.Blocks = append(k.Blocks, keptBlock{Raw: b.verbatim()})
 		}
 	}
+	r.Text = all.String()
 	if !plain {
 		r.Opaque, _ = json.Marshal(k) // strings and JSON have a JSON form
 	}

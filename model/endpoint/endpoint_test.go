@@ -3,12 +3,14 @@ package endpoint_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -157,6 +159,43 @@ func TestWordsOfProviders(t *testing.T) {
 		e := endpoint.Classify(endpoint.Parse([]byte(body)))
 		require.Equal(t, want.kind, e.Kind, body)
 		require.Equal(t, want.retry, e.Retry, body)
+	}
+}
+
+// Ollama calls every failure an api_error, also that a model has no tools: such a word says less than the status.
+func TestAWordThatSaysNothing(t *testing.T) {
+	for _, word := range []string{"api_error", "server_error", "internal_server_error"} {
+		f := endpoint.Parse([]byte(`{"error":{"message":"gemma:2b does not support tools","type":"` + word + `","param":null,"code":null}}`))
+		f.Status = http.StatusBadRequest
+		e := endpoint.Classify(f)
+		require.Equal(t, endpoint.KindBadRequest, e.Kind, word)
+		require.False(t, e.Retry)
+	}
+	e := endpoint.Classify(endpoint.Failure{Status: http.StatusBadRequest, Words: []string{"rate_limit_exceeded"}})
+	require.Equal(t, endpoint.KindRateLimit, e.Kind)
+	require.True(t, e.Retry)
+}
+
+// A provider that wants to be asked again says after how long, whatever the status.
+func TestShouldRetryWaits(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusTooManyRequests} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Should-Retry", "true")
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"error":{"message":"later","type":"overloaded_error"}}`)
+		}))
+		e, err := endpoint.New(endpoint.Config{BaseURL: server.URL, Auth: endpoint.Bearer})
+		require.NoError(t, err)
+		resp, err := e.Client().Get(server.URL)
+		server.Close()
+		if resp != nil {
+			_ = resp.Body.Close()
+		}
+		var m *model.Error
+		require.ErrorAs(t, err, &m)
+		require.True(t, m.Retry, status)
+		require.Equal(t, 7*time.Second, m.After, status)
 	}
 }
 

@@ -83,8 +83,9 @@ func Classify(f Failure) *model.Error {
 			e.Kind, e.Retry = k.kind, k.retry
 		}
 	}
-	if kind, retry := ofStatus(f.Status); kind != "" && (e.Kind == "" || kind != KindBadRequest) {
-		// A status is more certain than a word; but 400 is said of everything, and an exact word beats it.
+	if kind, retry := ofStatus(f.Status); kind != "" && (e.Kind == "" || e.Kind == KindServer || kind != KindBadRequest) {
+		// A status is more certain than a word; but 400 is said of everything, and an exact word beats it. That of an error of
+		// the server is not exact: there are servers that call everything so.
 		e.Kind, e.Retry = kind, retry
 	}
 	if e.Kind == "" {
@@ -153,14 +154,14 @@ func failed(resp *http.Response, text []byte, key Secret) *model.Error {
 		f.Message = describe(resp, text)
 	}
 	e := Classify(f)
-	if e.Retry {
-		e.After = retryAfter(resp.Header, time.Now())
-	}
 	switch resp.Header.Get("X-Should-Retry") {
 	case "true":
 		e.Retry = true
 	case "false":
-		e.Retry, e.After = false, 0
+		e.Retry = false
+	}
+	if e.Retry {
+		e.After = retryAfter(resp.Header, time.Now())
 	}
 	if to := resp.Header.Get("Location"); resp.StatusCode < 400 && to != "" {
 		f.Message = "redirects to another address, which is not followed"
@@ -177,6 +178,9 @@ func notAStream(resp *http.Response, text []byte, key Secret) *model.Error {
 	if f := Parse(text); f.Message != "" && len(f.Words) > 0 {
 		e := Classify(f)
 		e.Msg = clean(f.Message, key)
+		if e.Retry {
+			e.After = retryAfter(resp.Header, time.Now())
+		}
 		return e
 	}
 	return &model.Error{Kind: KindBadResponse, Msg: clean("no event stream but "+describe(resp, text)+"; is the base URL right?", key)}

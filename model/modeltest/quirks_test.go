@@ -2,7 +2,9 @@ package modeltest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,4 +72,42 @@ func TestAccents(t *testing.T) {
 			require.Equal(t, c.want, r)
 		})
 	}
+}
+
+// A turn that the provider ended before the model was done is not a finished one, whatever it says of the reason.
+func TestIncompleteWithoutAReason(t *testing.T) {
+	for _, event := range []string{
+		`{"type":"response.incomplete","response":{"id":"r","status":"incomplete","incomplete_details":null,%s}}`,
+		`{"type":"response.incomplete","response":{"id":"r",%s}}`,
+		`{"type":"response.completed","response":{"id":"r","status":"incomplete",%s}}`,
+	} {
+		output := `"output":[{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"I am","annotations":[]}]},` +
+			`{"type":"function_call","id":"fc","call_id":"a","name":"look","arguments":""}]`
+		s := modeltest.Serve(t, modeltest.Responses, always(model.Response{}))
+		s.Fail(func(w http.ResponseWriter, _ *http.Request) {
+			modeltest.Stream(w, modeltest.Event{Name: "response.completed", Data: fmt.Sprintf(event, output)})
+		})
+		r, err := driver(t, modeltest.Responses, s.URL, nil).Generate(t.Context(), hello)
+		require.NoError(t, err)
+		require.Equal(t, model.Response{Text: "I am", Stop: model.StopMaxTokens, Calls: []model.ToolCall{{ID: "a", Name: "look", Raw: "{"}}}, r, event)
+	}
+}
+
+// A chunk may begin any number of calls, and a message may have any number of parts. If the time grew with the square of their
+// number, this would take minutes.
+func TestVeryManyPieces(t *testing.T) {
+	const many = 150_000
+	var calls, parts strings.Builder
+	for i := range many {
+		fmt.Fprintf(&calls, `{"index":%d},`, i)
+		parts.WriteString(`{"text":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},`)
+	}
+	r, err := hostile(t, modeltest.Chat, `data: {"choices":[{"index":0,"delta":{"tool_calls":[`+calls.String()+`{"index":0,"id":"a","function":{"name":"look"}}]},"finish_reason":"stop"}]}`+"\n\n")
+	require.NoError(t, err)
+	require.Len(t, r.Calls, many)
+	require.Equal(t, model.ToolCall{ID: "a", Name: "look", Input: json.RawMessage(`{}`)}, r.Calls[0])
+	r, err = hostile(t, modeltest.Responses, "event: response.completed\n"+`data: {"type":"response.completed","response":{"output":[{"type":"message","content":[`+
+		parts.String()+`{"text":"b"}]}]}}`+"\n\n")
+	require.NoError(t, err)
+	require.Len(t, r.Text, many*65+1)
 }

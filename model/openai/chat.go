@@ -20,7 +20,7 @@ func (m *Model) askChat(ctx context.Context, r model.Request, progress func(mode
 	}
 	stream := m.chat.Completions.NewStreaming(ctx, params)
 	defer func() { _ = stream.Close() }()
-	t := chatTurn{model: r.Model, progress: progress}
+	t := chatTurn{model: r.Model, progress: progress, at: map[int64]int{}}
 	for stream.Next() {
 		t.add(stream.Current())
 	}
@@ -136,14 +136,15 @@ type chatTurn struct {
 
 	text, refusal, reasoning strings.Builder
 	// field is the name that the server has for reasoning.
-	field  string
-	calls  []*chatCall
+	field string
+	calls []*chatCall
+	// at is the latest call of each number.
+	at     map[int64]int
 	finish string
 	usage  sdk.CompletionUsage
 }
 
 type chatCall struct {
-	index    int64
 	id, name string
 	input    strings.Builder
 }
@@ -185,13 +186,11 @@ func (t *chatTurn) add(c sdk.ChatCompletionChunk) {
 
 // piece adds to the call it belongs to. Some servers number all calls of a turn 0 and tell them apart by their ids.
 func (t *chatTurn) piece(d sdk.ChatCompletionChunkChoiceDeltaToolCall) {
-	n := len(t.calls) - 1
-	for n >= 0 && t.calls[n].index != d.Index {
-		n--
-	}
-	if n < 0 || d.ID != "" && t.calls[n].id != "" && t.calls[n].id != d.ID {
-		t.calls = append(t.calls, &chatCall{index: d.Index})
-		n = len(t.calls) - 1
+	n, ok := t.at[d.Index]
+	if !ok || d.ID != "" && t.calls[n].id != "" && t.calls[n].id != d.ID {
+		n = len(t.calls)
+		t.calls = append(t.calls, &chatCall{})
+		t.at[d.Index] = n
 	}
 	c := t.calls[n]
 	if c.id == "" {

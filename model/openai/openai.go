@@ -97,6 +97,8 @@ func (m *Model) Generate(ctx context.Context, r model.Request) (model.Response, 
 
 // Stream asks for one turn and tells progress what comes.
 func (m *Model) Stream(ctx context.Context, r model.Request, progress func(model.Delta)) (model.Response, error) {
+	ctx, done := m.at.Turn(ctx)
+	defer done()
 	resp, err := m.attempt(ctx, r, progress)
 	if endpoint.IsStale(err) {
 		return m.attempt(ctx, model.Forgetting(r), progress)
@@ -105,8 +107,6 @@ func (m *Model) Stream(ctx context.Context, r model.Request, progress func(model
 }
 
 func (m *Model) attempt(ctx context.Context, r model.Request, progress func(model.Delta)) (model.Response, error) {
-	ctx, done := m.at.Turn(ctx)
-	defer done()
 	if m.cfg.API == Chat {
 		return m.askChat(ctx, r, progress)
 	}

@@ -22,8 +22,10 @@ type responsesTurn struct {
 	items map[int64]responses.ResponseOutputItemUnion
 	calls map[int64]*model.CallDelta
 	// last is the response as the last event told it, once the turn has ended.
-	last    *responses.Response
-	failure *endpoint.Failure
+	last *responses.Response
+	// incomplete says that it ended before the model was done.
+	incomplete bool
+	failure    *endpoint.Failure
 }
 
 func (t *responsesTurn) add(e responses.ResponseStreamEventUnion) {
@@ -45,7 +47,7 @@ func (t *responsesTurn) add(e responses.ResponseStreamEventUnion) {
 	case "response.output_item.done":
 		t.items[e.OutputIndex] = e.Item
 	case "response.completed", "response.incomplete":
-		t.last = &e.Response
+		t.last, t.incomplete = &e.Response, e.Type == "response.incomplete" || e.Response.Status == responses.ResponseStatusIncomplete
 	case "response.failed":
 		code := string(e.Response.Error.Code)
 		t.failure = &endpoint.Failure{Words: []string{code}, Message: cmp.Or(e.Response.Error.Message, code)}
@@ -63,13 +65,13 @@ func (t *responsesTurn) response() (model.Response, error) {
 	r := model.Response{Usage: model.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CachedInputTokens: u.InputTokensDetails.CachedTokens, CacheWriteTokens: u.InputTokensDetails.CacheWriteTokens}}
 	refused := false
-	switch t.last.IncompleteDetails.Reason {
-	case "":
-		r.Stop = model.StopEnd
-	case "content_filter":
+	switch reason := t.last.IncompleteDetails.Reason; {
+	case reason == "content_filter":
 		refused = true
-	default:
+	case reason != "" || t.incomplete:
 		r.Stop = model.StopMaxTokens
+	default:
+		r.Stop = model.StopEnd
 	}
 	items := t.last.Output
 	if len(items) == 0 {
@@ -95,7 +97,7 @@ func (t *responsesTurn) response() (model.Response, error) {
 func (t *responsesTurn) collect(r *model.Response, items []responses.ResponseOutputItemUnion) (refused bool) {
 	k := kept{API: Responses, Model: t.model}
 	plain, messages := true, 0
-	var refusal strings.Builder
+	var all, refusal strings.Builder
 	for i, item := range items {
 		switch item.Type {
 		case "function_call":
@@ -109,13 +111,12 @@ func (t *responsesTurn) collect(r *model.Response, items []responses.ResponseOut
 			r.Calls = append(r.Calls, call)
 			k.Items = append(k.Items, keptItem{Call: &n})
 		case "message":
-			text := ""
+			before := all.Len()
 			for _, c := range item.Content {
-				text += c.Text
+				all.WriteString(c.Text)
 				refusal.WriteString(c.Refusal)
 			}
-			r.Text += text
-			if text == "" {
+			if all.Len() == before {
 				continue
 			}
 			plain = plain && messages == 0 && len(r.Calls) == 0 && item.Phase == ""
@@ -129,7 +130,7 @@ func (t *responsesTurn) collect(r *model.Response, items []responses.ResponseOut
 			}
 		}
 	}
-	if r.Text == "" {
+	if r.Text = all.String(); r.Text == "" {
 		r.Text = refusal.String()
 	}
 	// A cut item is not sent back as if it were whole.
