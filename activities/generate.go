@@ -144,13 +144,16 @@ func sane(r model.Response) model.Response {
 	if len(r.Opaque) > 0 && !json.Valid(r.Opaque) {
 		r.Opaque = nil
 	}
-	// Nothing that a provider says gives money back.
+	// Nothing that a provider says gives money back, and a sum over turns does not overflow.
 	u := &r.Usage
-	u.InputTokens, u.OutputTokens = max(u.InputTokens, 0), max(u.OutputTokens, 0)
+	u.InputTokens, u.OutputTokens = min(max(u.InputTokens, 0), mostTokens), min(max(u.OutputTokens, 0), mostTokens)
 	u.CachedInputTokens = min(max(u.CachedInputTokens, 0), u.InputTokens)
 	u.CacheWriteTokens = min(max(u.CacheWriteTokens, 0), u.InputTokens-u.CachedInputTokens)
 	return r
 }
+
+// mostTokens is far beyond what a turn can use.
+const mostTokens = 1 << 40
 
 // deep reports arguments that no canonical form takes. Near encoding/json's own limit they could be stored and never
 // read again.

@@ -44,6 +44,16 @@ func TestSpeechKeepsTheEndOfWhatWasSaid(t *testing.T) {
 	require.Equal(t, &protocol.Speech{Request: 2, Model: "b:m", Summary: true}, s.said())
 }
 
+func TestUsageOfManyTurnsDoesNotOverflow(t *testing.T) {
+	const most = 1<<63 - 1
+	var sum model.Usage
+	for range 1000 {
+		sum = sum.Add(sane(model.Response{Usage: model.Usage{InputTokens: most, CachedInputTokens: most, CacheWriteTokens: most, OutputTokens: most}}).Usage)
+		require.Positive(t, sum.InputTokens)
+		require.Positive(t, sum.OutputTokens)
+	}
+}
+
 func FuzzSpeech(f *testing.F) {
 	f.Add("ab", "\xe4", 5000)
 	f.Fuzz(func(t *testing.T, a, b string, n int) {

@@ -2,12 +2,16 @@ package cassette_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,6 +158,72 @@ func TestSecretsAreStruckOut(t *testing.T) {
 	}
 }
 
+// A secret is as secret as the name of a member, in a URL, in JSON within a text, and in base64.
+func TestSecretsInOddPlaces(t *testing.T) {
+	const secret = "p<a&s/s +w\"ord-ü"
+	t.Setenv("ODD_PASSWORD", secret)
+	t.Setenv("ANOTHER_TOKEN", secret+"-longer")
+	in, err := json.Marshal(map[string]any{secret: 1, "in " + secret: []string{secret}})
+	require.NoError(t, err)
+	var texts []string
+	for _, before := range []string{"", "u", "us", "user:"} {
+		plain := []byte(before + secret + "tail")
+		texts = append(texts, base64.StdEncoding.EncodeToString(plain), base64.RawURLEncoding.EncodeToString(plain))
+	}
+	texts = append(texts, url.QueryEscape(secret), url.PathEscape(secret), string(in), secret+"-longer")
+	m := says(func(model.Request) (model.Response, error) {
+		return model.Response{Stop: model.StopToolUse, Calls: []model.ToolCall{{ID: "a", Name: "run", Input: in}}}, nil
+	})
+	path := record(t, m, cassette.Options{}, asks(strings.Join(texts, "\n")))
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, bad := range append(texts, secret, "longer", "ord-", url.QueryEscape("p<a&s"), url.PathEscape("s +w"), "p\\u003ca",
+		base64.StdEncoding.EncodeToString([]byte("<a&s/s +w\"")), base64.StdEncoding.EncodeToString([]byte("a&s/s +w\"o")), base64.StdEncoding.EncodeToString([]byte("p<a&s/s +"))) {
+		require.NotContains(t, string(raw), bad)
+	}
+	p, err := cassette.Play(path, cassette.Options{})
+	require.NoError(t, err)
+	got, err := p.Generate(context.Background(), asks(strings.Join(texts, "\n")))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"[secret]":1,"in [secret]":["[secret]"]}`, string(got.Calls[0].Input))
+}
+
+// Agents that share a recorder, and then a player, get what belongs to them.
+func TestManyAgentsOnOneCassette(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tape")
+	r, err := cassette.Record(path, echo, cassette.Options{})
+	require.NoError(t, err)
+	ask := func(m model.Model) {
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				text := fmt.Sprint("agent ", i%10, strings.Repeat("\x00\u2028", 1000))
+				got, err := m.Generate(context.Background(), asks(text))
+				assert.NoError(t, err)
+				assert.Equal(t, "you said "+text, got.Text)
+			})
+		}
+		all.Wait()
+	}
+	ask(r)
+	require.NoError(t, r.Close())
+	p, err := cassette.Play(path, cassette.Options{})
+	require.NoError(t, err)
+	ask(p)
+}
+
+func TestNumbersThatDifferALittle(t *testing.T) {
+	with := func(n string) model.Request {
+		r := asks("one")
+		r.Messages[0].Calls = []model.ToolCall{{ID: "a", Name: "run", Input: json.RawMessage(`{"n":` + n + `}`)}}
+		return r
+	}
+	p, err := cassette.Play(record(t, echo, cassette.Options{}, with("0.1")), cassette.Options{})
+	require.NoError(t, err)
+	_, err = p.Generate(context.Background(), with("0.10000000000000001"))
+	require.ErrorContains(t, err, "messages[0].calls[0].input.n: recorded as 0.1, asked as 0.10000000000000001")
+}
+
 func TestWhatDiffersFromRunToRunCanBeMadeEqual(t *testing.T) {
 	temp := regexp.MustCompile(`/tmp/\w+`)
 	o := cassette.Options{Normalize: func(s string) string { return temp.ReplaceAllString(s, "/tmp/X") }}
@@ -235,6 +305,9 @@ func TestBadCassettes(t *testing.T) {
 		"no request":  {good + `{"response":{"stop":"end"}}`, "an exchange has a request"},
 		"unknown key": {good + `{"request":{},"reponse":{}}`, `unknown field "reponse"`},
 		"response":    {good + `{"request":{},"response":[]}`, ":2:1: is no line"},
+		"a typo":      {good + `{"request":{},"response":{"txt":"hello","stop":"end"}}`, `unknown field "txt"`},
+		"two in one":  {good + `{"request":{},"response":{"stop":"end"}}{"request":{},"response":{"stop":"end"}}`, "there is more behind the value"},
+		"merged":      {good + "<<<<<<< ours\n", ":2:1: is no line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "tape")

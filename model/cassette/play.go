@@ -84,7 +84,7 @@ func (p *Player) line(n int, line []byte) error {
 		return err
 	}
 	// It may have been edited by hand, or recorded with another Normalize.
-	asked, err := rewrite(e.Request, func(s string) string { return p.tape.normalize(p.tape.erase.Replace(s)) })
+	asked, err := p.tape.form(e.Request)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,17 @@ func (p *Player) line(n int, line []byte) error {
 	return nil
 }
 
+// strictly reads one value, and nothing else: what was edited by hand and does not count would be missed.
 func strictly(line []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
-	return dec.Decode(into)
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more behind the value")
+	}
+	return nil
 }
 
 // Price says that what is played costs nothing.

@@ -2,8 +2,13 @@ package cassette
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -47,7 +52,8 @@ type (
 // Options say what of a request is not written, and what does not tell two requests apart.
 type Options struct {
 	// Secrets are struck out wherever they stand, as are the values of environment variables whose names say that they are
-	// secrets: a KEY, TOKEN, SECRET, PASSWORD or CREDENTIALS of eight bytes or more.
+	// secrets: a KEY, TOKEN, SECRET, PASSWORD or CREDENTIALS of eight bytes or more. Of that length on they are also found as JSON,
+	// in a URL and in base64. Numbers stay.
 	Secrets []string
 	// Normalize makes texts equal that differ from run to run, such as times and the names of temporary folders. It gets every
 	// string of a request, when it is recorded and when it is looked for. Nil changes nothing.
@@ -72,15 +78,46 @@ func (o Options) eraser() *strings.Replacer {
 			}
 		}
 	}
+	var all []string
+	for _, s := range secrets {
+		all = append(all, forms(s)...)
+	}
 	// Of two that begin alike the longer one goes first.
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
-	for _, s := range slices.Compact(secrets) {
-		if s != "" {
-			pairs = append(pairs, s, struck)
-		}
+	for _, s := range slices.Compact(all) {
+		pairs = append(pairs, s, struck)
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// forms are the ways in which a secret is likely to stand in a text: as it is, in JSON, in a URL, and within base64, where it has
+// three forms, of which the characters that depend on its neighbours are left out.
+func forms(secret string) []string {
+	if secret == "" {
+		return nil
+	}
+	out := []string{secret}
+	if len(secret) < leastSecret {
+		return out
+	}
+	out = append(out, url.QueryEscape(secret), url.PathEscape(secret))
+	for _, escape := range []bool{true, false} {
+		var text bytes.Buffer
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(escape)
+		if enc.Encode(secret) == nil {
+			out = append(out, strings.Trim(text.String(), "\"\n"))
+		}
+	}
+	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			text := e.EncodeToString([]byte(strings.Repeat("x", before) + secret))
+			from, to := (before*8+5)/6, (before+len(secret))*8/6
+			out = append(out, text[from:to])
+		}
+	}
+	return out
 }
 
 // tape makes lines and reads them.
@@ -103,7 +140,12 @@ func (t tape) asked(r model.Request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rewrite(raw, func(s string) string { return t.normalize(t.erase.Replace(s)) })
+	return t.form(raw)
+}
+
+// form is a request as it is written and looked for.
+func (t tape) form(raw json.RawMessage) (json.RawMessage, error) {
+	return rewrite(raw, func(s string) string { return t.normalize(t.erase.Replace(s)) }, t.erase.Replace)
 }
 
 // said is an exchange as it is written.
@@ -118,7 +160,7 @@ func (t tape) said(asked json.RawMessage, resp model.Response, failed error) (ex
 	}
 	raw, err := json.Marshal(resp)
 	if err == nil {
-		e.Response, err = rewrite(raw, t.erase.Replace)
+		e.Response, err = rewrite(raw, t.erase.Replace, t.erase.Replace)
 	}
 	return e, err
 }
@@ -128,17 +170,15 @@ func (e exchange) answer() (resp model.Response, err error) {
 	if f := e.Error; f != nil {
 		return resp, &model.Error{Kind: f.Kind, Msg: f.Message, Retry: f.Retry, After: time.Duration(f.AfterMS) * time.Millisecond}
 	}
-	err = json.Unmarshal(e.Response, &resp)
+	err = strictly(e.Response, &resp)
 	return resp, err
 }
 
-// rewrite gives every string of a JSON value another form, and the value its canonical one.
-func rewrite(raw json.RawMessage, change func(string) string) (json.RawMessage, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
+// rewrite gives every string of a JSON value another form, every name of a member too, and the value its canonical one.
+func rewrite(raw json.RawMessage, change, name func(string) string) (json.RawMessage, error) {
+	v := exact(raw)
+	if v == nil {
+		return nil, errors.New("no JSON value")
 	}
 	var walk func(any) any
 	walk = func(v any) any {
@@ -150,9 +190,11 @@ func rewrite(raw json.RawMessage, change func(string) string) (json.RawMessage, 
 				v[i] = walk(v[i])
 			}
 		case map[string]any:
-			for k := range v {
-				v[k] = walk(v[k])
+			out := make(map[string]any, len(v))
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				out[name(k)] = walk(v[k])
 			}
+			return out
 		}
 		return v
 	}
@@ -165,11 +207,21 @@ func rewrite(raw json.RawMessage, change func(string) string) (json.RawMessage, 
 
 // differs says where two values begin to differ, in words.
 func differs(recorded, asked json.RawMessage) string {
-	var a, b any
-	if json.Unmarshal(recorded, &a) != nil || json.Unmarshal(asked, &b) != nil {
+	a, b := exact(recorded), exact(asked)
+	if a == nil || b == nil {
 		return "one of them is no JSON"
 	}
 	return where("", a, b)
+}
+
+// exact is a value whose numbers are as they were written; nil is none.
+func exact(raw json.RawMessage) (v any) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return nil
+	}
+	return v
 }
 
 func where(at string, a, b any) string {
