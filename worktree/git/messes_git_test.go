@@ -143,7 +143,7 @@ var gitMesses = []mess{
 			git(t, host, "config", "--unset", key)
 		}
 		git(t, host, "config", "core.fileMode", "true")
-	}, changes: []string{"config core.autocrlf", "config core.excludesfile", "config core.filemode", "config core.ignorecase", "config core.symlinks", "config core.worktree", "file of config core.excludesfile"}},
+	}, changes: []string{"config core.autocrlf", "config core.excludesfile", "config core.filemode", "config core.ignorecase", "config core.symlinks", "config core.worktree"}},
 	{name: "configuration garbage", status: "m README.md\n", do: func(t *testing.T, dir string) {
 		put(t, dir, "README.md", "x\n")
 		shared := common(t, dir)
