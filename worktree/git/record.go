@@ -162,7 +162,7 @@ func (d *Driver) save(id string, r *record) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		b = append(b, '\n')
-		if err = replaceSynced(filepath.Join(d.stateDir(id), "record"), b); errors.Is(err, syscall.ENOSPC) {
+		if err = replaceSynced(filepath.Join(d.stateDir(id), "record"), b); errors.Is(err, syscall.ENOSPC) && (r.State == stateDisposing || r.State == stateGone) {
 			err = d.saveOnFullDisk(id, b, err)
 		}
 	}
