@@ -34,14 +34,15 @@ func (a *agent) acquire(ctx workflow.Context) error {
 		// Nobody's worker says so, but an operator can end an activity with any value.
 		return errors.New("whoever pinned the revision named no task queue of a host")
 	}
-	// Not cancelled in the middle: a tree whose lease nobody knows could not be given back.
-	ctx, done := workflow.NewDisconnectedContext(ctx)
-	defer done()
 	info := workflow.GetInfo(ctx)
 	// The activity adds the run: after a reset this life must not meet the trees of the one before.
 	id := worktree.Identity{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID, Attempt: a.restarts}
 	var lease worktree.Lease
-	err := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, at.HostQueue, "acquire "+label(iso.Repo)), protocol.ActivityAcquireWorktree,
+	// Whoever stops an agent does not wait until there is room. What is at work then removes what it has made, or hands over
+	// a lease, to be given back.
+	o := workflow.GetActivityOptions(a.gate.host(ctx, at.HostQueue, "acquire "+label(iso.Repo)))
+	o.WaitForCancellation = true
+	err := recorded(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), protocol.ActivityAcquireWorktree,
 		protocol.AcquireRequest{Identity: id, Resolved: at.Resolved}), &lease)
 	if err != nil {
 		return hostError(err)

@@ -253,6 +253,29 @@ func TestAFullDiskIsWaitedFor(t *testing.T) {
 	}
 }
 
+// Whoever waits for room, or for a host, can be stopped at once.
+func TestAnAgentThatWaitsForRoomIsStopped(t *testing.T) {
+	for name, ends := range map[string]protocol.Status{"cancelled": protocol.Cancelled, "wall clock": protocol.LimitHit} {
+		t.Run(name, func(t *testing.T) {
+			s, p := inTree(0, oneChange)
+			full := &filling{trees: p, err: &worktree.SpaceError{Free: 1, Min: 2}, fails: 1000}
+			s.trees = full
+			if ends == protocol.LimitHit {
+				s.profile.Limits.WallClock = 2 * time.Minute
+			}
+			b := newBench(t, s)
+			b.env.SetTestTimeout(time.Minute)
+			if ends == protocol.Cancelled {
+				b.env.RegisterDelayedCallback(b.env.CancelWorkflow, 2*time.Minute)
+			}
+			res := b.run(protocol.AgentInput{})
+			require.Equal(t, ends, res.Status, res.Error)
+			require.Less(t, full.tries, 20)
+			require.Empty(t, p.acquired)
+		})
+	}
+}
+
 // filling is a provider that fails to acquire so many times.
 type filling struct {
 	*trees

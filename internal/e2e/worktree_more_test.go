@@ -243,6 +243,16 @@ func TestAFullDiskHoldsUpAnAgent(t *testing.T) {
 		}
 		return false
 	}, patience, tick)
+	// Another one that waits like it is stopped at once.
+	stopped := newWorld(t)
+	stopped.queue = w.queue
+	stopped.start(protocol.AgentInput{})
+	require.Eventually(t, func() bool {
+		d, err := w.c.DescribeWorkflowExecution(context.Background(), stopped.id, "")
+		return err == nil && len(d.GetPendingActivities()) == 1 && d.GetPendingActivities()[0].GetAttempt() > 1
+	}, patience, tick)
+	require.NoError(t, w.c.CancelWorkflow(context.Background(), stopped.id, ""))
+	require.Equal(t, protocol.Cancelled, stopped.result().Status)
 	first.Stop()
 	w.work(s)
 	res := w.result()
