@@ -53,7 +53,7 @@ func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (pr
 	ctx, quiet := g.tell(ctx)
 	defer quiet()
 	resp, err := g.run(ctx)
-	if err != nil && context.Cause(ctx) == errUnwanted {
+	if err != nil && errors.Is(context.Cause(ctx), errUnwanted) {
 		err = errUnwanted
 	}
 	return resp, err

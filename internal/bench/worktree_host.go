@@ -151,7 +151,7 @@ func (b *treeBench) generate(ctx context.Context, dir string) error {
 		newMaker().write(out)
 		to.CloseWithError(out.Flush())
 	}()
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	if _, err := b.git.run(ctx, dir, stream, nil, "fast-import", "--quiet"); err != nil {
 		return err
 	}

@@ -231,11 +231,11 @@ func TestAFullDiskHoldsUpAnAgent(t *testing.T) {
 	first := w.work(full)
 	w.start(protocol.AgentInput{})
 	require.Eventually(t, func() bool {
-		d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, "")
+		d, err := w.c.DescribeWorkflow(context.Background(), w.id, "")
 		if err != nil {
 			return false
 		}
-		for _, a := range d.GetPendingActivities() {
+		for _, a := range d.RawResponse.GetPendingActivities() {
 			f := a.GetLastFailure()
 			if a.GetActivityType().GetName() == protocol.ActivityAcquireWorktree && f.GetApplicationFailureInfo().GetType() == protocol.ErrorSpace {
 				return strings.Contains(f.GetMessage(), "no room for a worktree")

@@ -17,15 +17,18 @@ var programKeys = []string{
 	"interactive.difffilter", "trailer.*.command", "trailer.*.cmd", "tar.*.command", "init.templatedir",
 	"credential.helper", "credential.*.helper", "gpg.program", "gpg.*.program", "gpg.ssh.defaultkeycommand",
 	"include.path", "includeif.*", "protocol.*", "url.*.insteadof", "url.*.pushinsteadof", "http.proxy", "http.*.proxy",
-	"remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs", "remote.*.url", "remote.*.pushurl", "remote.*.proxy",
+	"remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs", "remote.*.proxy",
 	"uploadpack.packobjectshook", "uploadarchive.*", "receive.procreceiverefs", "submodule.*.update",
 	"browser.*.cmd", "browser.*.path", "web.browser", "help.browser", "man.viewer", "man.*.cmd", "man.*.path", "instaweb.*",
 	"sendemail.*", "imap.tunnel", "svn.authorsprog", "svn-remote.*.authorsprog",
 	"lfs.customtransfer.*", "lfs.extension.*", "lfs.standalonetransferagent", "lfs.*.standalonetransferagent",
 }
 
-// valueKeys run a program by some values only; git itself writes harmless ones when it makes branches and submodules.
-var valueKeys = []string{"branch.*.remote", "branch.*.pushremote", "remote.pushdefault", "submodule.*.url"}
+// Keys that run a program by some values only; git itself writes harmless ones when it makes branches, remotes and submodules.
+var (
+	nameKeys    = []string{"branch.*.remote", "branch.*.pushremote", "remote.pushdefault"}
+	addressKeys = []string{"submodule.*.url", "remote.*.url", "remote.*.pushurl"}
+)
 
 // runsPrograms reports whether a setting can make git run a program.
 func runsPrograms(key, value string) bool {
@@ -34,14 +37,24 @@ func runsPrograms(key, value string) bool {
 			return true
 		}
 	}
-	for _, p := range valueKeys {
+	for _, p := range nameKeys {
 		if keyMatches(p, key) {
-			// A remote helper, an option in place of a host, a repository that lies somewhere here.
-			return strings.Contains(value, "::") || strings.HasPrefix(value, "-") || strings.HasPrefix(value, "/") ||
-				strings.HasPrefix(value, "file:") || p != "submodule.*.url" && strings.ContainsAny(value, ":/")
+			// In the place of a name an address may stand.
+			return strings.HasPrefix(value, "-") || strings.ContainsAny(value, ":/")
+		}
+	}
+	for _, p := range addressKeys {
+		if keyMatches(p, key) {
+			return strange(value)
 		}
 	}
 	return false
+}
+
+// strange reports an address that is a remote helper, an option, or a repository that lies somewhere here.
+func strange(address string) bool {
+	return strings.Contains(address, "::") || strings.HasPrefix(address, "-") || strings.HasPrefix(address, "/") ||
+		strings.HasPrefix(address, ".") || strings.HasPrefix(address, "file:")
 }
 
 func keyMatches(pattern, key string) bool {

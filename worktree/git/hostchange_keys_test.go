@@ -55,6 +55,14 @@ func TestHostChangesOfEveryKind(t *testing.T) {
 			[]string{"added config branch.topic.merge", "added config branch.topic.remote", "added refs/heads/topic"}},
 		{"a branch that follows a program", func(t *testing.T, l worktree.Lease) { git(t, l.Dir, "config", "branch.main.remote", "ext::sh -c evil") },
 			[]string{"added config branch.main.remote !"}},
+		{"a remote", func(t *testing.T, l worktree.Lease) {
+			git(t, l.Dir, "remote", "add", "up", "https://example.com/up.git")
+		},
+			[]string{"added config remote.up.fetch", "added config remote.up.url"}},
+		{"a remote that is a program", func(t *testing.T, l worktree.Lease) { git(t, l.Dir, "config", "remote.origin.url", "ext::sh -c evil") },
+			[]string{"changed config remote.origin.url !"}},
+		{"a remote on this machine", func(t *testing.T, l worktree.Lease) { git(t, l.Dir, "config", "remote.origin.pushurl", "../evil") },
+			[]string{"added config remote.origin.pushurl !"}},
 		{"a submodule as git registers it", func(t *testing.T, l worktree.Lease) {
 			git(t, l.Dir, "config", "submodule.lib.url", "https://example.com/lib.git")
 			git(t, l.Dir, "config", "submodule.lib.active", "true")

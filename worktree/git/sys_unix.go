@@ -18,7 +18,7 @@ import (
 func again[T any](call func() (T, error)) (T, error) {
 	for {
 		v, err := call()
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return v, err
 		}
 	}

@@ -107,7 +107,7 @@ func (r *inflater) whole(out []byte) error {
 		return errStream
 	}
 	var more [1]byte
-	if n, err := r.Read(more[:]); n != 0 || err != io.EOF {
+	if n, err := r.Read(more[:]); n != 0 || !errors.Is(err, io.EOF) {
 		return errStream
 	}
 	return nil

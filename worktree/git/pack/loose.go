@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -36,8 +37,7 @@ type loose struct {
 }
 
 func (l *loose) Close() error {
-	l.inflater.Close()
-	return l.file.Close()
+	return errors.Join(l.inflater.Close(), l.file.Close())
 }
 
 func (l *loose) Read(p []byte) (int, error) {
@@ -66,7 +66,7 @@ func openLoose(path string) (*loose, error) {
 	}
 	l.size, err = strconv.ParseInt(string(digits), 10, 64)
 	if !ok || !spaced || l.kind == 0 || err != nil || l.size < 0 || l.size > 1032*size {
-		l.Close()
+		_ = l.Close()
 		return nil, &DamagedError{File: path, Why: "it does not begin as an object"}
 	}
 	l.rest = rest
@@ -78,7 +78,7 @@ func readLoose(path string) (Kind, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	if l.size > MaxMemory {
 		return 0, nil, &TooLargeError{l.size}
 	}
@@ -96,7 +96,7 @@ func looseInfo(path string) (Kind, int64, error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.kind, l.size, nil
 }
 
@@ -106,7 +106,7 @@ func streamLoose(path string) (Kind, int64, io.ReadCloser, error) {
 		return 0, 0, nil, err
 	}
 	if l.size < streamFrom {
-		l.Close()
+		_ = l.Close()
 		return l.kind, l.size, nil, nil
 	}
 	return l.kind, l.size, l, nil

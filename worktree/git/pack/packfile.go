@@ -3,6 +3,7 @@ package pack
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -130,7 +131,7 @@ func (p *packFile) inflate(e entry) ([]byte, error) {
 		return nil, &TooLargeError{e.size}
 	}
 	r := newInflater(p.file, e.data, min(p.size-packTail-e.data, deflateBound(e.size)))
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	out := make([]byte, e.size)
 	if err := r.whole(out); err != nil {
 		return nil, p.damaged(e.data, err.Error())
@@ -176,7 +177,7 @@ func (s *Store) packed(p *packFile, at int64) (Kind, []byte, error) {
 			return 0, nil, err
 		}
 		if data, err = applyDelta(data, delta); err != nil {
-			if err == errDelta {
+			if errors.Is(err, errDelta) {
 				err = p.damaged(chain[i], err.Error())
 			}
 			return 0, nil, err
@@ -195,7 +196,7 @@ func (p *packFile) info(at int64) (Kind, int64, error) {
 	var head [20]byte
 	r := newInflater(p.file, e.data, p.size-packTail-e.data)
 	n, _ := io.ReadFull(r, head[:min(int64(len(head)), e.size)])
-	r.Close()
+	_ = r.Close()
 	_, size, _, err := deltaHead(head[:n])
 	if err != nil {
 		return 0, 0, p.damaged(at, err.Error())

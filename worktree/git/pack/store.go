@@ -260,7 +260,7 @@ func (s *Store) Copy(w io.Writer, id ID) error {
 			streamed = true
 			failed = copyHashed(w, r, size, id)
 		}
-		if failed == errOther {
+		if errors.Is(failed, errOther) {
 			failed = p.other(id)
 		}
 		return nil
@@ -339,7 +339,7 @@ func (s *Store) Find(prefix []byte, visit func(ID)) error {
 
 func hash(kind Kind, data []byte) ID {
 	h := newHash(kind, int64(len(data)))
-	h.Write(data)
+	_, _ = h.Write(data) // a hash takes everything
 	return ID(h.Sum(nil))
 }
 
