@@ -36,6 +36,7 @@ type Agent struct {
 	seen   map[string]bool
 	asked  []approval.Approval
 	idle   int
+	ran    bool
 }
 
 // Answerer is asked once for each question, as it opens, and returns the answer, whose Key is set for it. Nil leaves the
@@ -52,10 +53,13 @@ func Deny(approval.Approval) *protocol.Resolution {
 	return &protocol.Resolution{Decision: approval.Deny}
 }
 
-// New makes an environment with the engine that cfg describes; m speaks for every model that a profile or an input names. Without
-// Blobs there is a store in memory. A wrong cfg fails the test.
+// New makes an environment with the engine that cfg describes; m speaks for every provider that cfg.Models or a profile names.
+// Without Blobs there is a store in memory. A wrong cfg fails the test.
 func New(tb testing.TB, cfg worker.Config, m model.Model) *Agent {
 	tb.Helper()
+	if m == nil {
+		tb.Fatalf("assenttest: %v", errors.New("the model is nil"))
+	}
 	if cfg.Blobs == nil {
 		cfg.Blobs = blob.NewMemory("assenttest")
 	}
@@ -91,7 +95,7 @@ func New(tb testing.TB, cfg worker.Config, m model.Model) *Agent {
 	if err := plugin.Register(env); err != nil {
 		tb.Fatalf("assenttest: %v", err)
 	}
-	return &Agent{Env: env, tb: tb, blobs: cfg.Blobs, answer: func(approval.Approval) *protocol.Resolution { return nil }, seen: map[string]bool{}}
+	return &Agent{Env: env, tb: tb, blobs: cfg.Blobs, answer: nobody, seen: map[string]bool{}}
 }
 
 // everywhere gives m to every provider that is named.
@@ -112,9 +116,14 @@ func everywhere(cfg worker.Config, m model.Model) map[string]model.Model {
 	return out
 }
 
-// Answer says who answers questions. Without it nobody does.
+// nobody leaves every question open.
+func nobody(approval.Approval) *protocol.Resolution { return nil }
+
+// Answer says who answers questions. Without it, and with nil, nobody does.
 func (a *Agent) Answer(f Answerer) *Agent {
-	a.answer = f
+	if a.answer = f; f == nil {
+		a.answer = nobody
+	}
 	return a
 }
 
@@ -150,6 +159,10 @@ var ErrWaits = errors.New("assenttest: the agent waits for an answer, and nobody
 // ErrWaits.
 func (a *Agent) Run(in protocol.AgentInput) *Run {
 	a.tb.Helper()
+	if a.ran {
+		a.tb.Fatalf("assenttest: %v", errors.New("an agent runs once; make another one with New"))
+	}
+	a.ran = true
 	a.Env.RegisterDelayedCallback(a.look, time.Second)
 	a.Env.ExecuteWorkflow(protocol.WorkflowAgent, in)
 	r := &Run{Err: a.Env.GetWorkflowError(), Questions: a.asked}

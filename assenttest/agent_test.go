@@ -74,7 +74,7 @@ func TestAnswersDecide(t *testing.T) {
 
 func TestAnAgentThatNobodyAnswersSaysSo(t *testing.T) {
 	var ran []int
-	run := assenttest.New(t, till(&ran), calling(order{7})).Run(task)
+	run := assenttest.New(t, till(&ran), calling(order{7})).Answer(nil).Run(task)
 	require.ErrorIs(t, run.Err, assenttest.ErrWaits)
 	require.Len(t, run.Questions, 1)
 	require.Empty(t, ran)
@@ -134,11 +134,19 @@ func TestWhatGoesWrongIsSeen(t *testing.T) {
 // What cannot be configured fails the test that tries.
 func TestABadConfigurationFailsTheTest(t *testing.T) {
 	fake := &recorder{TB: t}
-	func() {
-		defer func() { _ = recover() }()
-		assenttest.New(fake, assent.Config{}, calling())
-	}()
-	require.Contains(t, fake.said, "an engine needs at least one profile")
+	fails := func(says string, f func()) {
+		func() {
+			defer func() { _ = recover() }()
+			f()
+		}()
+		require.Contains(t, fake.said, says)
+	}
+	fails("an engine needs at least one profile", func() { assenttest.New(fake, assent.Config{}, calling()) })
+	var ran []int
+	fails("the model is nil", func() { assenttest.New(fake, till(&ran), nil) })
+	a := assenttest.New(fake, till(&ran), assenttest.Turns{{Say: "hi"}})
+	require.NoError(t, a.Run(task).Err)
+	fails("an agent runs once", func() { a.Run(task) })
 }
 
 type recorder struct {
