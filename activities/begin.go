@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 
@@ -57,7 +58,13 @@ func report(ctx context.Context, details ...any) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(info.HeartbeatTimeout, minMark))
 	defer cancel()
-	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, info.TaskToken, details...)
+	// A codec that binds what it encodes to its place is told of the one where the next attempt decodes it.
+	o := client.RecordActivityHeartbeatOptions{TaskToken: info.TaskToken, Details: details, Namespace: info.Namespace,
+		WorkflowID: info.WorkflowExecution.ID, ActivityType: info.ActivityType.Name, TaskQueue: info.TaskQueue}
+	if info.WorkflowType != nil {
+		o.WorkflowType = info.WorkflowType.Name
+	}
+	return activity.GetClient(ctx).RecordActivityHeartbeatWithOptions(ctx, o)
 }
 
 // testNamespace is that of the SDK's test environments, whose client has no server.

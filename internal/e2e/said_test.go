@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,6 +10,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/model"
@@ -137,6 +142,41 @@ func TestWhatAModelSaysIsFollowedWhileItSpeaks(t *testing.T) {
 	require.Equal(t, protocol.OK, end.Result.Status)
 	for _, e := range w.history() {
 		require.NotContains(t, e.String(), "One ", "what counts for nothing is in no history")
+	}
+}
+
+// What is said goes through the team's codec, bound to its place as all that the next attempt reads.
+func TestSpeechIsEncrypted(t *testing.T) {
+	t.Parallel()
+	for name, bound := range map[string]bool{"one key": false, "bound to a workflow": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s := newWorld(t), newSealer()
+			s.bound = bound
+			c, err := client.Dial(client.Options{HostPort: address(t), DataConverter: s.converter(), Logger: sdklog.NewStructuredLogger(logger())})
+			require.NoError(t, err)
+			t.Cleanup(c.Close)
+			place := converter.ActivitySerializationContext{Namespace: "default", WorkflowID: w.id}
+			w.c, w.converter = c, converter.WithDataConverterSerializationContext(s.converter(), place)
+			m := newSpeaker()
+			w.speaking(m)
+			m.say <- &model.Delta{Text: secretReason}
+			var details []*commonpb.Payload
+			require.Eventually(t, func() bool {
+				d, err := c.DescribeWorkflowExecution(context.Background(), w.id, "")
+				require.NoError(t, err)
+				for _, p := range d.GetPendingActivities() {
+					details = p.GetHeartbeatDetails().GetPayloads()
+				}
+				return len(details) == 2
+			}, patience, tick)
+			hides(t, map[string]string{"heartbeat": fmt.Sprint(details)}, secretReason)
+			var said protocol.Speech
+			require.NoError(t, w.converter.FromPayload(details[1], &said))
+			require.Equal(t, secretReason, said.Text.Tail)
+			close(m.say)
+			require.Equal(t, protocol.OK, w.result().Status)
+		})
 	}
 }
 
