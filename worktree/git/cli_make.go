@@ -115,7 +115,7 @@ func (m *gitMaker) files(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	tree, err := os.OpenRoot(dir)
+	tree, err := openTopFolder(dir)
 	if err != nil {
 		return err
 	}

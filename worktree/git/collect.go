@@ -221,7 +221,7 @@ func (d *Driver) read(ctx context.Context, id string, r *record, f *frozen) (wor
 
 // openTree opens the tree's directory and makes sure that it is the recorded one, not a link in its place.
 func (d *Driver) openTree(id string, r *record) (*os.Root, error) {
-	root, err := os.OpenRoot(d.treeDir(id))
+	root, err := openTopFolder(d.treeDir(id))
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func openUp(root *os.Root, name string) {
 	if err != nil || !fi.IsDir() || root.Chmod(name, 0o700) != nil {
 		return
 	}
-	sub, err := root.OpenRoot(name)
+	sub, err := openFolder(root, name)
 	if err != nil {
 		return
 	}

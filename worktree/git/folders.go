@@ -5,6 +5,13 @@ import (
 	"strings"
 )
 
+// openFolder opens a folder below root. By its bare name it would be opened even if it is no folder, and a FIFO that took
+// its place would be waited for without end.
+func openFolder(root *os.Root, name string) (*os.Root, error) { return root.OpenRoot(name + "/.") }
+
+// openTopFolder opens a folder by its path, in the same way.
+func openTopFolder(path string) (*os.Root, error) { return os.OpenRoot(path + "/.") }
+
 // folderStack holds open the folders on the way to the one in use, so that each step is one name.
 type folderStack struct {
 	names []string
@@ -34,7 +41,7 @@ func (s *folderStack) enter(path string) (*os.Root, error) {
 	for rest != "" {
 		name, after, _ := strings.Cut(rest, "/")
 		top := s.roots[len(s.roots)-1]
-		next, err := top.OpenRoot(name)
+		next, err := openFolder(top, name)
 		if err != nil {
 			return nil, err
 		}

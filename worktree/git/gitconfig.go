@@ -24,8 +24,14 @@ type configParser struct {
 	section string
 }
 
+// maxConfig is the size in bytes up to which a configuration is read: each setting takes many times what it has there.
+const maxConfig = 4 << 20
+
 // parseConfig returns the settings in file order.
 func parseConfig(text string) ([]setting, error) {
+	if len(text) > maxConfig {
+		return nil, fmt.Errorf("it has more than %d bytes", maxConfig)
+	}
 	p := &configParser{text: strings.TrimPrefix(text, "\ufeff"), line: 1}
 	var out []setting
 	for {

@@ -3,7 +3,6 @@ package git
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -255,19 +254,11 @@ const maxShared = 256 << 20
 // readFile reads a file that an agent may have replaced: it does not wait for a FIFO and does not take in more
 // than memory can hold.
 func readFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|openWithoutWaiting, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() || fi.Size() > maxShared {
+	b, err := readUpTo(path, maxShared)
+	if errors.Is(err, errTooLarge) || errors.Is(err, fs.ErrInvalid) {
 		return nil, fmt.Errorf("%q is no file of a size that can be read", path)
 	}
-	return io.ReadAll(io.LimitReader(f, maxShared))
+	return b, err
 }
 
 // knownExtensions are those that change nothing for a tree. worktreeConfig adds a file per worktree, and a tree

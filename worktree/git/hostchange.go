@@ -30,7 +30,7 @@ const (
 // snapshot digests the shared state of a tree's host. Nothing that an agent puts there makes it fail: a damaged file
 // counts as a value of its own. What comes and goes with trees of this driver is left out.
 func (d *Driver) snapshot(r *record) sharedState {
-	s := sharedState{}
+	s := newSurvey()
 	s.addDir(r.Common, "", r.Host)
 	s.addLink(filepath.Join(r.Host, ".git"), ".git", true)
 	s.addWorktrees(r.Common)
@@ -38,25 +38,25 @@ func (d *Driver) snapshot(r *record) sharedState {
 	s.addStash(r.Common)
 	refs, err := openRefs(r.Common, r.Common).all()
 	if err != nil {
-		s["refs"] = unreadable
+		s.sharedState["refs"] = unreadable
 	}
 	for name, value := range refs {
 		if !strings.HasPrefix(name, d.pinName("")) {
-			s[name] = value
+			s.sharedState[name] = value
 		}
 	}
-	return s
+	return s.sharedState
 }
 
 // addDir adds what a git directory holds for all its worktrees. work is where relative paths of it begin.
-func (s sharedState) addDir(dir, prefix, work string) {
+func (s *survey) addDir(dir, prefix, work string) {
 	s.addConfig(filepath.Join(dir, "config"), prefix+"config", work, 0)
 	for _, sub := range []string{"hooks", "remotes", "branches"} {
 		s.addFiles(filepath.Join(dir, sub), prefix+sub, true)
 	}
 	s.addFiles(filepath.Join(dir, "info"), prefix+"info", false)
 	// Written by a server for dumb clients, and by every gc.
-	delete(s, prefix+"info/refs")
+	delete(s.sharedState, prefix+"info/refs")
 	s.addFile(filepath.Join(dir, "objects", "info", "alternates"), prefix+"objects/info/alternates", false)
 	s.addFile(filepath.Join(dir, "shallow"), prefix+"shallow", false)
 	// Refs kept in tables are seen as a whole: every change of one writes a table.
@@ -66,7 +66,7 @@ func (s sharedState) addDir(dir, prefix, work string) {
 
 // addOwn adds what a git directory holds for one worktree: where it belongs, what it adds to the configuration, and
 // the commands of a rebase that waits to go on.
-func (s sharedState) addOwn(dir, prefix string) {
+func (s *survey) addOwn(dir, prefix string) {
 	s.addConfig(filepath.Join(dir, "config.worktree"), prefix+"config.worktree", dir, 0)
 	s.addFile(filepath.Join(dir, "HEAD"), prefix+"HEAD", false)
 	for _, name := range []string{"commondir", "gitdir"} {
@@ -82,24 +82,28 @@ const mostIncludes = 10
 
 // addConfig adds one key for each configuration key, those of included files among them; its values are hashed, for
 // they may be secrets. A key without a value is one too.
-func (s sharedState) addConfig(file, name, work string, depth int) {
-	text, err := readOptional(file)
-	if err != nil {
-		s[name] = risky + unreadable
+func (s *survey) addConfig(file, name, work string, depth int) {
+	text, err := s.read(file)
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
+	if err != nil {
+		s.sharedState[name] = risky + unreadable
+		return
+	}
+	s.bytes -= configWeight * int64(len(text))
 	list, err := parseConfig(text)
 	if err != nil {
 		// It may hold anything.
-		s[name] = risky + digest(unreadable, text)
+		s.sharedState[name] = risky + digest(unreadable, text)
 	}
 	for _, set := range list {
 		key := name + " " + withoutSecret(set.Key)
-		value := digest(strings.TrimPrefix(s[key], risky), fmt.Sprintf("%v %s", set.Implicit, set.Value))
-		if strings.HasPrefix(s[key], risky) || runsPrograms(set.Key, set.Value) {
+		value := digest(strings.TrimPrefix(s.sharedState[key], risky), fmt.Sprintf("%v %s", set.Implicit, set.Value))
+		if strings.HasPrefix(s.sharedState[key], risky) || runsPrograms(set.Key, set.Value) {
 			value = risky + value
 		}
-		s[key] = value
+		s.sharedState[key] = value
 		included := set.Key == "include.path" || strings.HasPrefix(set.Key, "includeif.") && strings.HasSuffix(set.Key, ".path")
 		switch {
 		case included && depth < mostIncludes && set.Value != "":
@@ -126,13 +130,16 @@ func resolvePath(path, from string) string {
 }
 
 // addFiles adds every file below a folder. runs says that git runs them, or what they say; never samples.
-func (s sharedState) addFiles(dir, prefix string, runs bool) {
+func (s *survey) addFiles(dir, prefix string, runs bool) {
 	// The folder may be a link; what it names is what git reads.
 	if to, err := filepath.EvalSymlinks(dir); err == nil {
 		s.addLink(dir, prefix, runs)
 		dir = to
 	}
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if !s.one() {
+			return fs.SkipAll
+		}
 		name, relErr := filepath.Rel(dir, path)
 		if relErr != nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -140,9 +147,9 @@ func (s sharedState) addFiles(dir, prefix string, runs bool) {
 		key := prefix + "/" + filepath.ToSlash(name)
 		switch {
 		case err != nil && runs:
-			s[key] = risky + unreadable
+			s.sharedState[key] = risky + unreadable
 		case err != nil:
-			s[key] = unreadable
+			s.sharedState[key] = unreadable
 		case !e.IsDir():
 			s.addFile(path, key, runs && !strings.HasSuffix(key, ".sample"))
 		}
@@ -150,7 +157,7 @@ func (s sharedState) addFiles(dir, prefix string, runs bool) {
 	})
 }
 
-func (s sharedState) addFile(path, key string, runs bool) {
+func (s *survey) addFile(path, key string, runs bool) {
 	fi, err := os.Lstat(path)
 	if err != nil {
 		return
@@ -158,35 +165,38 @@ func (s sharedState) addFile(path, key string, runs bool) {
 	content := unreadable
 	switch {
 	case fi.Mode().IsRegular():
-		if b, err := readFile(path); err == nil {
-			content = string(b)
+		if text, err := s.read(path); err == nil {
+			content = text
 		}
 	case fi.Mode()&fs.ModeSymlink != 0:
 		content, _ = os.Readlink(path)
-		if b, err := readFile(path); err == nil {
-			content += "\x00" + string(b)
+		if text, err := s.read(path); err == nil {
+			content += "\x00" + text
 		}
 	}
-	s[key] = digest(fi.Mode().String(), content)
+	s.sharedState[key] = digest(fi.Mode().String(), content)
 	if runs {
-		s[key] = risky + s[key]
+		s.sharedState[key] = risky + s.sharedState[key]
 	}
 }
 
 // addLink adds a path that should be a folder, unless it is one.
-func (s sharedState) addLink(path, key string, runs bool) {
+func (s *survey) addLink(path, key string, runs bool) {
 	if fi, err := os.Lstat(path); err == nil && !fi.IsDir() {
 		s.addFile(path, key, runs)
 	}
 }
 
 // addWorktrees adds the linked worktrees of the repository, of which the host may be one; those with a marker are trees of a driver.
-func (s sharedState) addWorktrees(common string) {
+func (s *survey) addWorktrees(common string) {
 	entries, err := os.ReadDir(filepath.Join(common, "worktrees"))
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
+		if !s.one() {
+			return
+		}
 		dir := filepath.Join(common, "worktrees", e.Name())
 		if readMarker(dir) == nil {
 			s.addOwn(dir, "worktrees/"+e.Name()+"/")
@@ -198,12 +208,15 @@ func (s sharedState) addWorktrees(common string) {
 const mostNested = 8
 
 // addModules adds the configuration and the hooks of the host's submodules.
-func (s sharedState) addModules(dir, prefix string, depth int) {
+func (s *survey) addModules(dir, prefix string, depth int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || depth == mostNested {
 		return
 	}
 	for _, e := range entries {
+		if !s.one() {
+			return
+		}
 		sub := filepath.Join(dir, e.Name())
 		key := prefix + e.Name() + "/"
 		if !isGitDir(sub) {
@@ -217,13 +230,13 @@ func (s sharedState) addModules(dir, prefix string, depth int) {
 
 // addStash adds the entries of the stash, and when it was written last: between two trees one may have taken what the
 // other had put there, which leaves everything as it was but the times.
-func (s sharedState) addStash(common string) {
+func (s *survey) addStash(common string) {
 	s.addFile(filepath.Join(common, "logs", "refs", "stash"), stashEntries, false)
 	if fi, err := os.Lstat(filepath.Join(common, "refs", "stash")); err == nil {
-		s[stashWritten] = fmt.Sprintf("loose %d", statOf(fi).ctime)
+		s.sharedState[stashWritten] = fmt.Sprintf("loose %d", statOf(fi).ctime)
 		return
 	}
-	if _, ok := s[stashEntries]; ok {
+	if _, ok := s.sharedState[stashEntries]; ok {
 		return // packed, by a gc
 	}
 	logs := filepath.Join(common, "logs", "refs")
@@ -236,7 +249,7 @@ func (s sharedState) addStash(common string) {
 	if fi, err := os.Lstat(logs); err == nil {
 		at = statOf(fi).mtime
 	}
-	s[stashWritten] = fmt.Sprintf("none %q %d", names, at)
+	s.sharedState[stashWritten] = fmt.Sprintf("none %q %d", names, at)
 }
 
 const (
@@ -273,7 +286,7 @@ func (s sharedState) changes(now sharedState) []worktree.HostChange {
 			// A worktree that the agent has made misleads nobody but those who go there.
 			dangerous = dangerous && !inWorktree(key)
 			out = append(out, worktree.HostChange{Key: key, Change: "added", Dangerous: dangerous})
-		} else if old != value {
+		} else if old != value || key == moreSurveyed {
 			out = append(out, worktree.HostChange{Key: key, Change: "changed", Dangerous: dangerous})
 		}
 	}

@@ -15,7 +15,24 @@ func validName(name string, symlink bool) bool {
 		return false
 	}
 	// A linked .gitmodules would be read by git from wherever it points.
-	return !symlink || !disguises(name, ".gitmodules", "gitmod~1")
+	return !symlink || !disguises(name, ".gitmodules", "gitmod~1") && !shortModules(name)
+}
+
+// shortModules reports a name that NTFS may give to .gitmodules as a short one: gitmod~1 to ~4, and then six characters
+// of a hash of which git knows the value, cut short for a long number.
+func shortModules(name string) bool {
+	part := name[strings.LastIndexByte(name, '\\')+1:]
+	if i := strings.IndexByte(part, ':'); i >= 0 {
+		part = part[:i]
+	}
+	before, number, ok := strings.Cut(strings.ToLower(strings.TrimRight(part, ". ")), "~")
+	switch {
+	case !ok || number == "" || number[0] < '1' || number[0] > '9' || strings.Trim(number, "0123456789") != "":
+		return false
+	case before == "gitmod":
+		return len(number) == 1 && number[0] <= '4'
+	}
+	return strings.HasPrefix("gi7eba", before) && len(before)+1+len(number) == 8
 }
 
 // disguises reports whether a file system that folds case, drops invisible characters (HFS+) or trailing dots and

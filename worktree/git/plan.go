@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -21,8 +22,15 @@ const (
 	modeGitlink = 0o160000
 )
 
-// maxDepth bounds nested folders, as git does.
-const maxDepth = 2048
+const (
+	// maxDepth bounds nested folders, as git does.
+	maxDepth = 2048
+	// maxPlanned bounds the paths and folders of a tree: a few small objects can name any number of them. The largest
+	// repositories that are known have some 3.5 million.
+	maxPlanned = 8 << 20
+	// maxPlannedBytes bounds the lengths of all paths together.
+	maxPlannedBytes = 2 << 30
+)
 
 // entry is one path of a tree that is not a folder.
 type entry struct {
@@ -57,7 +65,7 @@ func (h *host) planTree(ctx context.Context, commit, tree plumbing.Hash) (*plan,
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{ctx: ctx, host: h, attrs: attrs, plan: &plan{commit: commit, tree: tree, settings: h.settings}}
+	p := &planner{ctx: ctx, host: h, attrs: attrs, plan: &plan{commit: commit, tree: tree, settings: h.settings}, most: maxPlanned}
 	if _, err := p.walk("", "", tree, 0); err != nil {
 		return nil, err
 	}
@@ -69,6 +77,9 @@ type planner struct {
 	ctx   context.Context
 	host  *host
 	attrs *attributes
+	// most is how many paths and folders there may be, bytes the length of the paths so far.
+	most  int
+	bytes int64
 }
 
 // walk appends the entries of one folder and returns how many there are.
@@ -89,6 +100,9 @@ func (p *planner) walk(dir, name string, id plumbing.Hash, depth int) (int, erro
 	}
 	if err := p.readAttributes(dir, list); err != nil {
 		return 0, err
+	}
+	if p.bytes += int64(len(list)) * int64(len(dir)+1); p.bytes > maxPlannedBytes || len(p.entries)+len(p.folders) >= p.most {
+		return 0, fault.Configf("resolved.tree", "%s holds more than %d paths, or paths of more than %d bytes", p.tree, p.most, maxPlannedBytes)
 	}
 	self := len(p.folders)
 	p.folders = append(p.folders, folder{name: name, id: id})

@@ -45,7 +45,7 @@ func (d *Driver) writePin(id string, r *record) error {
 			return fmt.Errorf("ref %q is in the way", above)
 		}
 	}
-	root, err := os.OpenRoot(r.Common)
+	root, err := openTopFolder(r.Common)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func createSynced(root *os.Root, name, text string, mode fs.FileMode) error {
 // removePin removes the pin ref of a tree, packed or loose, and what a removal that was killed has left. The caller
 // holds the lock of the identity. A host that is gone has no pin.
 func (d *Driver) removePin(id, common string) error {
-	root, err := os.OpenRoot(common)
+	root, err := openTopFolder(common)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -20,6 +20,9 @@ type refStore struct {
 	gitDir, common string
 }
 
+// maxRef is the greatest size in bytes of a loose ref. FETCH_HEAD has a line for each branch.
+const maxRef = 1 << 20
+
 func openRefs(gitDir, common string) *refStore { return &refStore{gitDir, common} }
 
 // resolve follows name to an object id. It returns the name of the last ref, which for a branch without a commit
@@ -52,7 +55,7 @@ func (r *refStore) raw(name string) (string, error) {
 	}
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
-		b, err := readFile(path)
+		b, err := readUpTo(path, maxRef)
 		if err == nil {
 			value := strings.TrimSpace(string(b))
 			// git allows more after the id, as in FETCH_HEAD
@@ -106,8 +109,8 @@ func (r *refStore) all() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if head, err := readOptional(filepath.Join(r.common, "HEAD")); err == nil {
-		out["HEAD"] = strings.TrimSpace(head)
+	if head, err := readUpTo(filepath.Join(r.common, "HEAD"), maxRef); err == nil {
+		out["HEAD"] = strings.TrimSpace(string(head))
 	}
 	top := filepath.Join(r.common, "refs")
 	err = filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
@@ -123,11 +126,13 @@ func (r *refStore) all() (map[string]string, error) {
 		}
 		value := "not a file"
 		if e.Type().IsRegular() || e.Type() == fs.ModeSymlink {
-			b, err := readFile(path)
-			if errors.Is(err, fs.ErrNotExist) {
+			b, err := readUpTo(path, maxRef)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
 				return nil
-			}
-			if err == nil {
+			case errors.Is(err, errTooLarge):
+				value = "too large"
+			case err == nil:
 				value = strings.TrimSpace(string(b))
 			}
 		}

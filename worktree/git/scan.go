@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -155,13 +156,13 @@ func (s *scan) path(root *os.Root, name, path string, fi fs.FileInfo, ignored bo
 
 func (s *scan) enter(root *os.Root, name, path string, fi fs.FileInfo, ignored bool) error {
 	s.unlock(root, name, path, fi)
-	sub, err := root.OpenRoot(name)
+	sub, err := openFolder(root, name)
 	if errors.Is(err, fs.ErrPermission) {
 		s.keep(path)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read folder %q: %w", path, err)
+		return folderError(path, err)
 	}
 	// A link that took the folder's place would show another part of the tree.
 	now, err := sub.Stat(".")
@@ -179,12 +180,24 @@ func (s *scan) enter(root *os.Root, name, path string, fi fs.FileInfo, ignored b
 	return err
 }
 
+// folderError is the error of a folder that could not be opened. One that is not there any more is being changed.
+func folderError(path string, err error) error {
+	if errors.Is(changing(err), errChanging) {
+		return &worktree.ChangingError{Path: path}
+	}
+	return fmt.Errorf("read folder %q: %w", path, err)
+}
+
 // submodule keeps the commit that the base names for it.
 func (s *scan) submodule(root *os.Root, name string, base *entry) error {
 	s.found = append(s.found, *base)
-	sub, err := root.OpenRoot(name)
+	sub, err := openFolder(root, name)
+	if errors.Is(err, fs.ErrPermission) {
+		s.warn("%q is a submodule: what is in it is not in the patch", base.path)
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("read folder %q: %w", base.path, err)
+		return folderError(base.path, err)
 	}
 	defer sub.Close()
 	names, err := readNames(sub)
@@ -347,9 +360,9 @@ func withFile(root *os.Root, name string, read func(f *os.File, size int64) erro
 	return nil
 }
 
-// changing turns a file that vanished into errChanging.
+// changing turns the error of a file that vanished, or whose folder is none any more, into errChanging.
 func changing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		return errChanging
 	}
 	return err

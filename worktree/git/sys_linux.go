@@ -65,7 +65,7 @@ func bootID() string {
 
 // syncTree makes everything below the file system of dir durable.
 func syncTree(dir string) error {
-	f, err := os.Open(dir)
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}

@@ -106,6 +106,16 @@ func (w *wild) star(p, t int) (nextP, nextT, result int) {
 		}
 		c := at(pattern, p)
 		if w.paths && (start == 0 || pattern[start-1] == '/') && (c == 0 || c == '/' || c == '\\' && at(pattern, p+1) == '/') {
+			// Another one says nothing more, and thousands of them would each be tried at every folder.
+			for next := p + 1; c == '/' && strings.HasPrefix(pattern[next:], "**"); next = p + 1 {
+				for at(pattern, next) == '*' {
+					next++
+				}
+				if at(pattern, next) != '/' {
+					break
+				}
+				p = next
+			}
 			if c == '/' && w.again(p+1, t) == wildMatch {
 				return 0, 0, wildMatch
 			}

@@ -1,0 +1,162 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/worktree"
+)
+
+// TestShortNamesAreGits has git say which names a link may have.
+func TestShortNamesAreGits(t *testing.T) {
+	host := repo(t)
+	blob := git(t, host, "rev-parse", "HEAD:README.md")
+	for _, name := range []string{
+		"gitmod~1", "gitmod~2", "GITMOD~4", "gitmod~5", "gitmod~12", "gitmod~1.", "gitmod~1 .", "gitmod~1:x", "gitmod~", "gitmod~0",
+		"gi7eba~1", "gi7eba~9", "gi7eba~0", "Gi7eba~3", "gi7eb~12", "gi7~1234", "g~123456", "~1234567", "gi7eba~1x", "gi7eba~10", "gi7eb~1",
+		"gi7eba~1. ", `a\gitmod~2`, `gi7eba~1\b`, "gitmodu~1", ".gitmodules", ".GITMODULES ", ".gitmodules:x", "gitmodules",
+	} {
+		for _, mode := range []string{"120000", "100644"} {
+			_, err := tryGit(host, nil, "-c", "core.protectNTFS=true", "-c", "core.protectHFS=true",
+				"update-index", "--add", "--cacheinfo", mode+","+blob+","+name)
+			assert.Equal(t, err == nil, validName(name, mode == "120000"), "%q as %s", name, mode)
+		}
+	}
+}
+
+// TestAPatternOfManyStarsTakesNoMemory would need one step for each of them at every folder.
+func TestAPatternOfManyStarsTakesNoMemory(t *testing.T) {
+	long := strings.Repeat("**/", 200_000)
+	deep := strings.Repeat("a/", 300)
+	w := &wild{pattern: long + "x", text: deep + "b", paths: true}
+	assert.Equal(t, wildNone, min(w.match(0, 0), wildNone))
+	assert.Less(t, len(w.known), 10_000)
+	assert.True(t, wildmatch(long+"b", deep+"b", true))
+	assert.True(t, wildmatch(long+"b", "b", true))
+	assert.True(t, wildmatch(strings.Repeat("***/", 9)+"**", "b", true))
+}
+
+// TestATreeWithoutEndIsRefused resolves a tree of a dozen objects that names more files than any disk holds.
+func TestATreeWithoutEndIsRefused(t *testing.T) {
+	host := repo(t)
+	id := git(t, host, "rev-parse", "HEAD:README.md")
+	mode := "100644"
+	for range 9 {
+		var tree strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&tree, "%s %c\x00%s", mode, 'a'+i, raw(t, id))
+		}
+		out, err := tryGit(host, []byte(tree.String()), "hash-object", "-t", "tree", "-w", "--stdin")
+		require.NoError(t, err)
+		id, mode = out[:40], "40000"
+	}
+	git(t, host, "update-ref", "HEAD", git(t, host, "commit-tree", "-m", "bomb", id))
+	d := driver(t, host)
+	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.NoError(t, err)
+	h, err := d.openHost("r")
+	require.NoError(t, err)
+	defer h.close()
+	p := &planner{ctx: ctx, host: h, attrs: &attributes{}, plan: &plan{}, most: 10_000}
+	_, err = p.walk("", "", plumbing.NewHash(at.Tree), 0)
+	require.ErrorContains(t, err, "more than 10000")
+	require.LessOrEqual(t, len(p.entries)+len(p.folders), 10_100)
+}
+
+// TestAFolderThatBecomesAFifo opens what was a folder a moment ago: whoever opens it as anything waits for ever.
+func TestAFolderThatBecomesAFifo(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer root.Close()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(root.Name(), "was-a-folder"), 0o600))
+	s := newStack(mustOpen(t, root))
+	defer s.close()
+	for name, open := range map[string]func() error{
+		"scan":  func() error { _, err := openFolder(root, "was-a-folder"); return err },
+		"patch": func() error { _, err := s.enter("was-a-folder/sub"); return err },
+		"tree":  func() error { _, err := openTopFolder(filepath.Join(root.Name(), "was-a-folder")); return err },
+		"flush": func() error { return syncTree(filepath.Join(root.Name(), "was-a-folder")) },
+	} {
+		done := make(chan error, 1)
+		go func() { done <- open() }()
+		select {
+		case err := <-done:
+			assert.ErrorIs(t, changing(err), errChanging, name)
+		case <-time.After(time.Minute):
+			t.Fatalf("%s waits", name)
+		}
+	}
+}
+
+func mustOpen(t *testing.T, root *os.Root) *os.Root {
+	r, err := root.OpenRoot(".")
+	require.NoError(t, err)
+	return r
+}
+
+// TestCollectEndsWhateverTheHostSays has an agent lead the survey of the host all over the machine.
+func TestCollectEndsWhateverTheHostSays(t *testing.T) {
+	traps := map[string]func(t *testing.T, dotGit string){
+		"hooks are the whole machine": func(t *testing.T, dotGit string) {
+			put(t, dotGit, "config", "[core]\n\thooksPath = /usr\n\thooksPath = /\n\thooksPath = /usr\n")
+		},
+		"a hooks folder that is a link to it": func(t *testing.T, dotGit string) {
+			require.NoError(t, os.RemoveAll(filepath.Join(dotGit, "hooks")))
+			require.NoError(t, os.Symlink("/usr", filepath.Join(dotGit, "hooks")))
+		},
+		"includes that include each other": func(t *testing.T, dotGit string) {
+			put(t, dotGit, "config", "[include]\n"+strings.Repeat("\tpath = config\n", 40))
+		},
+		"modules in a circle": func(t *testing.T, dotGit string) {
+			for i := range 30 {
+				dir := filepath.Join(dotGit, "modules")
+				require.NoError(t, os.MkdirAll(dir, 0o777))
+				require.NoError(t, os.Symlink(".", filepath.Join(dir, fmt.Sprint(i))))
+			}
+		},
+		"a configuration of settings only": func(t *testing.T, dotGit string) {
+			put(t, dotGit, "config", "[a]\n"+strings.Repeat("b\n", 3_000_000))
+		},
+		"refs of a terabyte": func(t *testing.T, dotGit string) {
+			for i := range 40 {
+				name := filepath.Join(dotGit, "refs", "heads", fmt.Sprint(i))
+				require.NoError(t, os.WriteFile(name, nil, 0o666))
+				require.NoError(t, os.Truncate(name, 250<<20))
+			}
+		},
+	}
+	for name, trap := range traps {
+		t.Run(name, func(t *testing.T) {
+			host := repo(t)
+			d := driver(t, host)
+			l := acquire(t, d, who, "")
+			trap(t, filepath.Join(host, ".git"))
+			put(t, l.Dir, "work.txt", "w\n")
+			within, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			done := make(chan worktree.Patch, 1)
+			go func() {
+				p, err := d.Collect(within, l)
+				assert.NoError(t, err)
+				done <- p
+			}()
+			select {
+			case p := <-done:
+				assert.Equal(t, "a work.txt\n", status(p))
+				assert.NotEmpty(t, p.HostChanges)
+			case <-time.After(time.Minute):
+				t.Fatal("collect does not end")
+			}
+		})
+	}
+}
