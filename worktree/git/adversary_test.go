@@ -160,3 +160,25 @@ func TestCollectEndsWhateverTheHostSays(t *testing.T) {
 		})
 	}
 }
+
+// TestATreeDeeperThanFilesMayBeOpen is deleted with a few descriptors.
+func TestATreeDeeperThanFilesMayBeOpen(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	dig(t, l.Dir, 1500, "d")
+	dig(t, filepath.Join(l.Dir, "src"), 500, "e")
+	require.NoError(t, os.Symlink(host, filepath.Join(l.Dir, "src", "to-host")))
+	var most syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &most))
+	few := most
+	few.Cur = 1000
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
+	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &most)) }()
+	require.NoError(t, d.Dispose(ctx, l, true))
+	require.NoError(t, d.Close())
+	left, err := os.ReadDir(filepath.Join(d.root, "trash"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Equal(t, "", git(t, host, "status", "--porcelain"))
+}

@@ -11,6 +11,10 @@ import (
 	"github.com/assent-dev/assent/worktree"
 )
 
+// deepestOpen is how many folders are held open while a tree is deleted. os.RemoveAll holds open all on the way down, and
+// an agent can nest more than a process may open.
+const deepestOpen = 200
+
 // Dispose removes a collected tree, or any with force. The tree is renamed away and its admin folder removed
 // before Dispose returns; the files are deleted behind it. A tree that is gone already is cleaned up after and
 // is no error. An uncollected one is refused with *worktree.NotCollectedError.
@@ -82,6 +86,9 @@ func (d *Driver) removeTree(id string, r *record) error {
 	if s := statOf(fi); r.Ino != 0 && s.ino != r.Ino && fi.Mode()&fs.ModeSymlink == 0 {
 		return nil // put there by somebody else after ours was taken away
 	}
+	if err := refuseMounts(d.treeDir(id)); err != nil {
+		return err
+	}
 	trash := filepath.Join(d.root, "trash", id+"."+newNonce()[:8])
 	if err := os.Rename(d.treeDir(id), trash); err != nil {
 		return err
@@ -96,10 +103,22 @@ func (d *Driver) removeTree(id string, r *record) error {
 	return nil
 }
 
-// deleteAll removes a path of the trash without following links. Folders that an agent made unwritable are made
-// writable first.
+// refuseMounts returns an error if something is mounted below a folder that is to be deleted.
+func refuseMounts(dir string) error {
+	at, err := mountedBelow(dir)
+	if err == nil && at != "" {
+		err = fmt.Errorf("delete %q: something is mounted at %q", dir, at)
+	}
+	return err
+}
+
+// deleteAll removes a path of the trash without following links, and nothing that is mounted there. Folders that an agent
+// made unwritable are made writable first.
 func deleteAll(path string) error {
-	err := os.RemoveAll(path)
+	if err := refuseMounts(path); err != nil {
+		return err
+	}
+	err := removeAll(path)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -108,12 +127,16 @@ func deleteAll(path string) error {
 		return err
 	}
 	defer root.Close()
-	openUp(root, filepath.Base(path))
-	return os.RemoveAll(path)
+	openUp(root, filepath.Base(path), 0)
+	return removeAll(path)
 }
 
-// openUp gives the owner all rights on a folder and those below it.
-func openUp(root *os.Root, name string) {
+// openUp gives the owner all rights on a folder and those below it, down to a depth at which it does not take all files that
+// a process may open. What lies deeper is moved up when it is deleted, and its turn is the next sweep's.
+func openUp(root *os.Root, name string, depth int) {
+	if depth == deepestOpen {
+		return
+	}
 	fi, err := root.Lstat(name)
 	if err != nil || !fi.IsDir() || root.Chmod(name, 0o700) != nil {
 		return
@@ -125,6 +148,6 @@ func openUp(root *os.Root, name string) {
 	defer sub.Close()
 	names, _ := readNames(sub)
 	for _, n := range names {
-		openUp(sub, n)
+		openUp(sub, n, depth+1)
 	}
 }
