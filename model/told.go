@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/assent-dev/assent/tool"
 )
@@ -21,6 +22,25 @@ func Shown(r tool.Result) (shown []tool.Image, others string) {
 
 // Unshown is a line of text about the images of a result, empty if there are none.
 func Unshown(r tool.Result) string { return unshown(len(r.Images)) }
+
+// Blind returns r without the bytes of its images, which the model is then told of, and whether there were any: a driver asks so when
+// the provider does not take one. What begins like an image need not be one, and not every model sees.
+func Blind(r Request) (blind Request, were bool) {
+	r.Messages = slices.Clone(r.Messages)
+	for i := range r.Messages {
+		results := slices.Clone(r.Messages[i].Results)
+		for j := range results {
+			images := slices.Clone(results[j].Result.Images)
+			for k := range images {
+				were = were || images[k].Data != nil
+				images[k].Data = nil
+			}
+			results[j].Result.Images = images
+		}
+		r.Messages[i].Results = results
+	}
+	return r, were
+}
 
 func unshown(n int) string {
 	switch n {

@@ -109,11 +109,19 @@ func isStale(message string) bool {
 		strings.Contains(message, "encrypted content") && strings.Contains(message, "verified")
 }
 
-// IsStale reports that the conversation is good without the thinking that was kept with it. Agents wait for weeks, and
-// providers change their keys.
-func IsStale(err error) bool {
+// Lighter is the request to ask once more, after an error, without what the provider does not take; false is none. That is its own
+// thinking of weeks ago, or images.
+func Lighter(r model.Request, err error) (lighter model.Request, ok bool) {
 	var m *model.Error
-	return errors.As(err, &m) && m.Kind == KindStale
+	switch {
+	case !errors.As(err, &m):
+		return r, false
+	case m.Kind == KindStale:
+		return model.Forgetting(r), true
+	case m.Kind == KindBadRequest && strings.Contains(strings.ToLower(m.Msg), "image"):
+		return model.Blind(r)
+	}
+	return r, false
 }
 
 func ofStatus(status int) (kind string, retry bool) {

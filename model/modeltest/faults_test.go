@@ -17,6 +17,7 @@ import (
 	"github.com/assent-dev/assent/model/anthropic"
 	"github.com/assent-dev/assent/model/endpoint"
 	"github.com/assent-dev/assent/model/modeltest"
+	"github.com/assent-dev/assent/tool"
 )
 
 // first is how a turn begins in each API.
@@ -268,6 +269,37 @@ func TestStaleThinking(t *testing.T) {
 			require.Len(t, s.Bodies(), 3)
 			require.Contains(t, string(s.Bodies()[1]), "sig+/")
 			require.NotContains(t, string(s.Bodies()[2]), "sig+/")
+		})
+	}
+}
+
+// An image that the provider cannot read, or a model that sees none, is no reason to give up: it is asked once without images.
+func TestImagesThatAreRefused(t *testing.T) {
+	for api, message := range map[modeltest.API]string{
+		modeltest.Messages:  "messages.2.content.0.image.source.base64.data: Could not process image",
+		modeltest.Responses: "The image data you provided does not represent a valid image.",
+	} {
+		t.Run(string(api), func(t *testing.T) {
+			s := modeltest.Serve(t, api, always(model.Response{Text: "Fine.", Stop: model.StopEnd}))
+			r := hello
+			r.Messages = append(r.Messages[:1:1],
+				model.Message{Role: model.Assistant, Calls: []model.ToolCall{{ID: "a", Name: "look", Input: json.RawMessage(`{}`)}}},
+				model.Message{Role: model.Tool, Results: []model.ToolResult{{CallID: "a", Name: "look", Result: tool.Result{Code: tool.OK, Value: json.RawMessage(`"a page"`),
+					Images: []tool.Image{{MediaType: "image/png", Data: []byte("\x89PNG\r\n\x1a\n but cut")}}}}}})
+			s.Fail(modeltest.Status(400, api, "invalid_request_error", message))
+			got, err := driver(t, api, s.URL, nil).Generate(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, "Fine.", got.Text)
+			require.NotNil(t, r.Messages[2].Results[0].Result.Images[0].Data, "the request of the caller is as it was")
+			require.Len(t, s.Bodies(), 2)
+			require.Contains(t, string(s.Bodies()[0]), "iVBORw0KGgo")
+			require.NotContains(t, string(s.Bodies()[1]), "iVBORw0KGgo")
+			require.Contains(t, string(s.Bodies()[1]), "[an image of this result is not shown]")
+
+			s.Fail(modeltest.Status(400, api, "invalid_request_error", message))
+			_, err = driver(t, api, s.URL, nil).Generate(t.Context(), hello)
+			require.Error(t, err, "there is nothing to leave out")
+			require.Len(t, s.Bodies(), 3)
 		})
 	}
 }

@@ -100,8 +100,8 @@ func (m *Model) Stream(ctx context.Context, r model.Request, progress func(model
 	ctx, done := m.at.Turn(ctx)
 	defer done()
 	resp, err := m.attempt(ctx, r, progress)
-	if endpoint.IsStale(err) {
-		return m.attempt(ctx, model.Forgetting(r), progress)
+	if lighter, ok := endpoint.Lighter(r, err); ok {
+		return m.attempt(ctx, lighter, progress)
 	}
 	return resp, err
 }
