@@ -18,6 +18,8 @@ import (
 type checkout struct {
 	git *gitproc.Program
 	top string
+	// below says that the path was a folder in it.
+	below bool
 	// home is the folder of the git, which close removes.
 	home string
 }
@@ -55,6 +57,8 @@ func openCheckout(ctx context.Context, path string) (*checkout, error) {
 		return nil, exit.WithHint(fmt.Errorf("%s is not a checkout of a repository: %w", path, err), "--check takes the folder of a checkout of your own")
 	}
 	c.top = strings.TrimSuffix(out, "\n")
+	prefix, err := c.run(ctx, full, "", "rev-parse", "--show-prefix")
+	c.below = err == nil && strings.TrimSuffix(prefix, "\n") != ""
 	return c, nil
 }
 
@@ -79,6 +83,8 @@ type trial struct {
 	// Changed are files of the checkout that differ from its HEAD.
 	Changed   []string   `json:"changed,omitempty"`
 	Conflicts []conflict `json:"conflicts,omitempty"`
+	// below says that a folder of the checkout was named, and not its top.
+	below bool
 }
 
 // conflict is why a file cannot be patched; Path is empty for what is wrong with the patch as a whole.
@@ -89,7 +95,7 @@ type conflict struct {
 
 // look finds out whether a patch applies, and changes nothing.
 func (c *checkout) look(ctx context.Context, art protocol.Artifact, patch string) (trial, error) {
-	r := trial{Path: c.top, Base: art.Base}
+	r := trial{Path: c.top, Base: art.Base, below: c.below}
 	head, err := c.run(ctx, c.top, "", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	if err != nil && !refused(err) {
 		return r, err
@@ -213,5 +219,8 @@ func (a *app) sayChecked(r trial) {
 	}
 	if r.Applies {
 		a.printf("applies to %s\n", oneLine(r.Path, 400))
+	}
+	if r.Applies && r.below {
+		a.note("apply it there: git apply in a folder below leaves out what is not in that folder, and says nothing")
 	}
 }

@@ -40,6 +40,15 @@ func (w *world) tries(art protocol.Artifact, patch []byte, dir string) (trial, e
 	return got[0], err
 }
 
+// told is what patch --check tells people on standard error.
+func (w *world) told(art protocol.Artifact, patch []byte, dir string) string {
+	w.t.Helper()
+	var said bytes.Buffer
+	a := &app{out: &bytes.Buffer{}, err: &said}
+	require.NoError(w.t, a.checkPatch(context.Background(), art, patch, w.path(dir)))
+	return said.String()
+}
+
 func TestAPatchIsTriedOnACheckout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", "")
@@ -60,6 +69,8 @@ func TestAPatchIsTriedOnACheckout(t *testing.T) {
 	got, err = w.tries(art, patch, "repo/sub")
 	require.NoError(t, err)
 	require.True(t, got.Applies, "a folder of a checkout means the checkout")
+	require.Contains(t, w.told(art, patch, "repo/sub"), "apply it there")
+	require.NotContains(t, w.told(art, patch, "repo"), "apply it there")
 
 	// Changes that are in the way are named, those that are not do not matter.
 	w.write("repo/a.txt", "mine\n")

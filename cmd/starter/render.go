@@ -287,7 +287,7 @@ func (p *printer) ended(end follow.Ended) {
 
 // artifact shows what an agent made.
 func (p *printer) artifact(art protocol.Artifact) {
-	if art.Error != "" {
+	if end := p.view.end; art.Error != "" && (end == nil || !strings.Contains(end.Error, art.Error)) {
 		p.printf("  %s  %s\n", p.style.red("danger"), oneLine(art.Error, 2000))
 	}
 	if len(art.Files) == 0 {

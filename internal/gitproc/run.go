@@ -63,6 +63,19 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("git %s: more than %d bytes of output", e.Command, e.Limit)
 }
 
+// subcommand is the first argument that is no option of git itself.
+func subcommand(args []string) string {
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == "-C" || args[i] == "-c":
+			i++
+		case !strings.HasPrefix(args[i], "-"):
+			return args[i]
+		}
+	}
+	return strings.Join(args, " ")
+}
+
 // Run runs git and returns what it printed. When it returns, no process of the call is left. Errors: *ExitError,
 // *LimitError, and those of starting a process and of ctx.
 func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
@@ -91,7 +104,7 @@ func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 
 // run is Run for a command that is ready; end ends the processes that have left the group.
 func (p *Program) run(ctx context.Context, cmd *exec.Cmd, c Call, end func() error) ([]byte, error) {
-	name := c.Args[0]
+	name := subcommand(c.Args)
 	out, outTo, err := os.Pipe()
 	if err != nil {
 		return nil, err
