@@ -49,8 +49,14 @@ func (p *printer) saying(s follow.Saying) {
 		p.heard(now, showable(now.heard, now.shown))
 	}
 	for ; now.calls < len(s.Calls); now.calls++ {
-		p.heard(now, len(now.heard))
-		p.printf("  %s\n", p.style.dim("writes a call of "+oneLine(s.Calls[now.calls].Name, mostLine)))
+		name := s.Calls[now.calls].Name
+		if name == "" && now.calls == len(s.Calls)-1 {
+			return // the name may come
+		}
+		if name != "" {
+			p.heard(now, len(now.heard))
+			p.printf("  %s\n", p.style.dim("writes a call of "+oneLine(name, mostLine)))
+		}
 	}
 }
 
