@@ -84,6 +84,7 @@ func (d *Driver) makeAdmin(id string, r *record) error {
 		if err = os.Mkdir(filepath.Dir(r.Admin), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
+		d.step("worktrees-made")
 		if err = os.Rename(aside, r.Admin); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -68,6 +68,7 @@ func (c *gitCollect) read(ctx context.Context) (worktree.Patch, error) {
 		return none, err
 	}
 	defer st.close()
+	c.d.step("stage-made")
 	root, err := c.d.openTree(c.id, c.r)
 	if err != nil {
 		return none, err

@@ -26,6 +26,7 @@ func (m *gitMaker) freezeGit(ctx context.Context, id string) error {
 			return err
 		}
 	}
+	m.d.step("git-folder")
 	var err error
 	if m.replaced, err = m.askReplaced(ctx); err != nil {
 		return err

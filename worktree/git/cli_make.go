@@ -180,7 +180,7 @@ func (m *gitMaker) freezeBase(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return replaceSynced(filepath.Join(m.d.stateDir(id), frozenList), data)
+	return m.d.replace(filepath.Join(m.d.stateDir(id), frozenList), data)
 }
 
 // batchRecord parts the first object from the output of `cat-file --batch`.
@@ -217,6 +217,7 @@ func (m *gitMaker) index(r *record, id string) error {
 	if err := os.WriteFile(filepath.Join(r.Admin, "index"), data, 0o666); err != nil {
 		return err
 	}
+	m.d.step("git-index-copied")
 	return os.Remove(m.indexFile(id))
 }
 

@@ -188,6 +188,7 @@ func (d *Driver) read(ctx context.Context, id string, r *record, f *frozen) (wor
 	if err := s.run(root); err != nil {
 		return worktree.Patch{}, err
 	}
+	d.step("scanned")
 	changes := compare(f.entries, s.found)
 	for _, c := range changes {
 		if name := path.Base(c.path); name == ".gitignore" || name == ".gitattributes" {
@@ -205,6 +206,7 @@ func (d *Driver) read(ctx context.Context, id string, r *record, f *frozen) (wor
 	if err != nil {
 		return worktree.Patch{}, err
 	}
+	d.step("patched")
 	for _, l := range w.large {
 		s.warn("%q is too large for the patch (%d bytes): it lies beside it", l.entry.path, l.size)
 	}

@@ -69,6 +69,8 @@ type Driver struct {
 	largeFile, largePatch int64
 	// step is called with the name of each step that leaves something on disk; tests die there.
 	step func(name string)
+	// behind is step for what goes on behind a call's back.
+	behind func(name string)
 
 	// janitor counts what goes on behind a call's back, one deletion and one flush at a time.
 	janitor            sync.WaitGroup
@@ -79,13 +81,15 @@ var _ worktree.Provider = (*Driver)(nil)
 
 // New checks c and returns a driver. Errors are *fault.ConfigError, and *fault.NotBuiltError on a system
 // without file locks. Repositories are opened at Resolve, because a host may be cloned after the worker started.
-func New(c Config) (*Driver, error) {
+func New(c Config) (*Driver, error) { return newDriver(c, func(string) {}) }
+
+func newDriver(c Config, step func(name string)) (*Driver, error) {
 	if !supported {
 		return nil, &fault.NotBuiltError{Feature: "worktree isolation on this system"}
 	}
 	d := &Driver{
 		repos: make(map[string]string, len(c.Repos)), pinCap: DefaultPinCap, keep: c.KeepOnError,
-		minFree: c.MinFree, maxBytes: c.MaxBytes, euid: os.Geteuid(), largeFile: LargeFile, largePatch: LargePatch, step: func(string) {},
+		minFree: c.MinFree, maxBytes: c.MaxBytes, euid: os.Geteuid(), largeFile: LargeFile, largePatch: LargePatch, step: step, behind: func(string) {},
 	}
 	if c.PinCap != nil {
 		d.pinCap = *c.PinCap
@@ -120,7 +124,7 @@ func New(c Config) (*Driver, error) {
 	if err := d.openGit(c); err != nil {
 		return nil, err
 	}
-	d.hostID, err = hostID(d.root)
+	d.hostID, err = hostID(d.root, step)
 	return d, err
 }
 
@@ -144,6 +148,7 @@ func (d *Driver) makeRoot(path string) (string, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", &fault.ConfigError{Key: key, Msg: "cannot be made", Cause: err}
 	}
+	d.step("root-made")
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", &fault.ConfigError{Key: key, Msg: "cannot be resolved", Cause: err}
@@ -166,6 +171,7 @@ func (d *Driver) makeRoot(path string) (string, error) {
 		if err := os.Mkdir(filepath.Join(real, sub), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", &fault.ConfigError{Key: key, Msg: "cannot be filled", Cause: err}
 		}
+		d.step("root-" + sub)
 	}
 	return real, nil
 }
@@ -186,9 +192,11 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
+const hostIDName = "host-id"
+
 // hostID reads the root's name, or makes it: a link can be made once, so that workers that start together agree.
-func hostID(root string) (string, error) {
-	path := filepath.Join(root, "host-id")
+func hostID(root string, step func(name string)) (string, error) {
+	path := filepath.Join(root, hostIDName)
 	for range 2 {
 		b, err := os.ReadFile(path)
 		if err == nil {
@@ -205,9 +213,12 @@ func hostID(root string) (string, error) {
 		if err := writeSynced(tmp, []byte(newNonce()[:16]+"\n")); err != nil {
 			return "", fmt.Errorf("write host id %q: %w", path, err)
 		}
+		step("host-id-aside")
 		err = os.Link(tmp, path)
+		step("host-id-linked")
 		os.Remove(tmp)
-		if err != nil && !errors.Is(err, fs.ErrExist) {
+		// A sweep takes the file aside away, once there is a name.
+		if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("write host id %q: %w", path, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // The files of a state folder that hold what a tree is later compared with. They lie beside the tree, because
@@ -38,7 +39,7 @@ func (d *Driver) freeze(id string, r *record, p *plan) error {
 		return err
 	}
 	for name, data := range map[string][]byte{frozenIndex: index.Bytes(), frozenSettings: set, frozenHost: shared, frozenSpare: make([]byte, spareBytes)} {
-		if err := replaceSynced(filepath.Join(d.stateDir(id), name), data); err != nil {
+		if err := d.replace(filepath.Join(d.stateDir(id), name), data); err != nil {
 			return err
 		}
 		d.step("frozen-file")
@@ -77,6 +78,25 @@ func (d *Driver) thaw(id string) error {
 		if err := os.Remove(filepath.Join(d.stateDir(id), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		d.step("thawed-file")
+	}
+	return d.thawAsides(id)
+}
+
+// thawAsides removes what writers who were killed left beside the frozen files.
+func (d *Driver) thawAsides(id string) error {
+	entries, err := os.ReadDir(d.stateDir(id))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, weightName+".") && (!strings.HasSuffix(name, ".tmp") || name == "record.tmp") {
+			continue
+		}
+		if err := os.Remove(filepath.Join(d.stateDir(id), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -96,7 +116,13 @@ func (d *Driver) flush(id string, r *record) {
 		defer d.flushing.Unlock()
 		if syncTree(d.treeDir(id)) == nil {
 			// Without the mark the tree is given up after a restart, which is the safe side.
-			_ = replaceSynced(filepath.Join(d.stateDir(id), flushedMark), []byte(nonce))
+			mark := filepath.Join(d.stateDir(id), flushedMark)
+			_ = replaceSynced(mark, []byte(nonce), func() { d.behind("flushed-aside") })
+			d.behind("flushed")
+			// A dispose that was faster has looked for the mark already.
+			if r, err := d.load(id); err == nil && (r == nil || r.State != stateReady) {
+				_ = os.Remove(mark)
+			}
 		}
 	})
 }

@@ -68,6 +68,7 @@ func (d *Driver) copyLarge(ctx context.Context, id string, r *record, set settin
 	}
 	defer s.relock(root)
 	s.unlockPath(root, e.path)
+	d.step("large-opened")
 	top, err := root.OpenRoot(".")
 	if err != nil {
 		return err

@@ -30,7 +30,10 @@ func Open(root string) (*Driver, error) {
 	case err != nil:
 		return nil, &fault.ConfigError{Key: key, Msg: "cannot be opened", Cause: err}
 	}
-	d := &Driver{root: path, pinCap: DefaultPinCap, euid: os.Geteuid(), step: func(string) {}, operator: true}
+	d := &Driver{
+		root: path, pinCap: DefaultPinCap, euid: os.Geteuid(), largeFile: LargeFile, largePatch: LargePatch,
+		step: func(string) {}, behind: func(string) {}, operator: true,
+	}
 	// A folder of anything else is not told that it has the wrong mode.
 	if _, err := os.Lstat(filepath.Join(path, "host-id")); errors.Is(err, fs.ErrNotExist) {
 		return nil, &fault.ConfigError{Key: key, Msg: "cannot be opened", Cause: ErrNoRoot}
@@ -45,7 +48,7 @@ func Open(root string) (*Driver, error) {
 			return nil, &fault.ConfigError{Key: key, Msg: "cannot be opened", Cause: err}
 		}
 	}
-	d.hostID, err = hostID(path)
+	d.hostID, err = hostID(path, d.step)
 	return d, err
 }
 

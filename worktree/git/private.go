@@ -66,6 +66,7 @@ func (d *Driver) makePrivate(r *record, h *host) error {
 			return fmt.Errorf("fill git directory: %w", err)
 		}
 	}
+	d.step("private-filled")
 	return nil
 }
 

@@ -10,11 +10,12 @@ import (
 )
 
 func TestPrivateAcquireKilledAtAnyStep(t *testing.T) {
-	for _, steps := range []string{
-		"record-making", "pin-aside", "pin-written", "tree-made", "files-written", "private-made", "link-written", "index-written",
-		"frozen", "record-ready", "pin-written pin-locked tree-made", "private-made pin-locked pin-aside", "pin-aside pin-removed private-made",
-	} {
-		for _, recover := range []string{"acquire", "sweep"} {
+	for i, steps := range append(pinSteps[:len(pinSteps):len(pinSteps)],
+		"pin-written pin-locked tree-made", "private-made pin-locked pin-aside", "pin-aside pin-removed private-made", "pin-written pin-lock-aside") {
+		for j, recover := range []string{"acquire", "sweep"} {
+			if halved(i, j) {
+				continue
+			}
 			t.Run(strings.ReplaceAll(steps, " ", "+")+"/"+recover, func(t *testing.T) {
 				t.Parallel()
 				host := repo(t)
@@ -53,11 +54,11 @@ func TestPrivateAcquireKilledAtAnyStep(t *testing.T) {
 }
 
 func TestPrivateDisposeKilledAtAnyStep(t *testing.T) {
-	for _, steps := range []string{
-		"record-disposing", "tree-renamed-out", "pin-locked", "packed-aside", "packed-written", "pin-removed", "admin-removed", "record-gone",
-		"tree-renamed-out packed-aside pin-locked packed-written pin-removed",
-	} {
-		for _, recover := range []string{"dispose", "sweep"} {
+	for i, steps := range append(pinGoneSteps[:len(pinGoneSteps):len(pinGoneSteps)], "tree-renamed-out packed-aside pin-locked packed-written pin-removed") {
+		for j, recover := range []string{"dispose", "sweep"} {
+			if halved(i, j) {
+				continue
+			}
 			t.Run(strings.ReplaceAll(steps, " ", "+")+"/"+recover, func(t *testing.T) {
 				t.Parallel()
 				host := repo(t)
@@ -70,6 +71,10 @@ func TestPrivateDisposeKilledAtAnyStep(t *testing.T) {
 				git(t, host, "pack-refs", "--all", "--no-prune")
 				for step := range strings.FieldsSeq(steps) {
 					crash{Op: "dispose", Step: step, Lease: l}.run(t, d)
+				}
+				if steps == "record-disposing-aside" { // nothing was done yet
+					require.NoError(t, d.Check(ctx, l))
+					require.NoError(t, d.Dispose(ctx, l, true))
 				}
 				if recover == "dispose" {
 					require.NoError(t, d.Dispose(ctx, l, false))

@@ -56,6 +56,7 @@ func (d *Driver) writePin(id string, r *record) error {
 		if err = root.MkdirAll(path.Dir(name), 0o777); err != nil {
 			return err
 		}
+		d.step("pin-folder")
 		// The lock of a dead acquire: this identity is ours alone while its record is locked.
 		if err = root.Remove(lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -108,6 +109,7 @@ func (d *Driver) removePin(id, common string) error {
 	if err == nil {
 		err = errors.Join(removeOptional(root, name), removeOptional(root, name+".lock"))
 	}
+	d.step("pin-taken")
 	if err = errors.Join(err, unlock()); err != nil {
 		return fmt.Errorf("remove pin: %w", err)
 	}
@@ -146,6 +148,7 @@ func (d *Driver) lockPacked(root *os.Root, id string) (unlock func() error, err 
 	if err := createSynced(root, tmp, string(mark), 0o666); err != nil {
 		return nil, err
 	}
+	d.step("pin-lock-aside")
 	defer func() { err = errors.Join(err, root.Remove(tmp)) }()
 	unlock = func() error { return root.Remove(packedLock) }
 	for deadline := time.Now().Add(packedPatience); ; time.Sleep(20 * time.Millisecond) {

@@ -89,7 +89,12 @@ func (d *Driver) lock(ctx context.Context, id string) (func(), error) {
 	if err := os.Mkdir(d.stateDir(id), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("lock worktree %q: %w", id, err)
 	}
-	return lockFile(ctx, filepath.Join(d.stateDir(id), "lock"))
+	d.step("state-made")
+	unlock, err := lockFile(ctx, filepath.Join(d.stateDir(id), "lock"))
+	if err == nil {
+		d.step("locked")
+	}
+	return unlock, err
 }
 
 // lockFile waits for the exclusive lock of path. It asks again at short intervals, because a blocking lock
@@ -162,7 +167,8 @@ func (d *Driver) save(id string, r *record) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		b = append(b, '\n')
-		if err = replaceSynced(filepath.Join(d.stateDir(id), "record"), b); errors.Is(err, syscall.ENOSPC) && (r.State == stateDisposing || r.State == stateGone) {
+		aside := func() { d.step("record-" + r.State + "-aside") }
+		if err = replaceSynced(filepath.Join(d.stateDir(id), "record"), b, aside); errors.Is(err, syscall.ENOSPC) && (r.State == stateDisposing || r.State == stateGone) {
 			err = d.saveOnFullDisk(id, b, err)
 		}
 	}
@@ -203,22 +209,31 @@ func (d *Driver) forget(id string) error {
 	if err := d.thaw(id); err != nil {
 		return err
 	}
-	err := os.Remove(filepath.Join(d.stateDir(id), "record"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove record %q: %w", id, err)
+	for _, name := range []string{"record.tmp", "record"} {
+		if err := os.Remove(filepath.Join(d.stateDir(id), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove record %q: %w", id, err)
+		}
 	}
 	return syncDir(d.stateDir(id))
 }
 
-// replaceSynced writes data to path by way of a temporary file, so that path always holds all of one version.
-func replaceSynced(path string, data []byte) error {
+// replace is replaceSynced with a step of the file's name.
+func (d *Driver) replace(path string, data []byte) error {
+	return replaceSynced(path, data, func() { d.step(filepath.Base(path) + "-aside") })
+}
+
+// replaceSynced writes data to path by way of a temporary file, so that path always holds all of one version. aside is
+// called when that file is there.
+func replaceSynced(path string, data []byte, aside func()) error {
 	tmp := path + ".tmp"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := writeSynced(tmp, data); err != nil {
+		_ = os.Remove(tmp)
 		return err
 	}
+	aside()
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,7 @@ func (d *Driver) reserve(ctx context.Context, id, repo string) error {
 	if d.maxBytes == 0 {
 		return nil
 	}
+	defer d.step("reserved")
 	return d.weighing(ctx, func(w *weights) error {
 		want := w.Last[repo]
 		w.Reserved[id] = want
@@ -76,6 +78,7 @@ func (d *Driver) settle(ctx context.Context, id, repo string, p *plan) error {
 	if size > d.maxBytes {
 		return fault.Configf("worktrees.maxBytes", "is %d, and a tree of %q alone takes %d", d.maxBytes, repo, size)
 	}
+	defer d.step("settled")
 	return d.weighing(ctx, func(w *weights) error {
 		w.Last[repo], w.Reserved[id] = size, size
 		if err := d.fit(ctx, w, id, size); err != nil {
@@ -108,7 +111,7 @@ func (d *Driver) weighing(ctx context.Context, f func(w *weights) error) error {
 	}
 	result := f(w)
 	if b, err = json.Marshal(w); err == nil {
-		err = replaceSynced(path, b)
+		err = d.replace(path, b)
 	}
 	if err != nil {
 		err = fmt.Errorf("write %q: %w", path, err)
@@ -252,7 +255,11 @@ func (d *Driver) saveWeight(id string, w weight) error {
 	tmp := filepath.Join(d.stateDir(id), weightName+"."+newNonce()[:8])
 	err = os.WriteFile(tmp, b, 0o600)
 	if err == nil {
+		d.step("size-aside")
 		err = os.Rename(tmp, filepath.Join(d.stateDir(id), weightName))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the tree was removed meanwhile, and this with it
 	}
 	if err != nil {
 		os.Remove(tmp)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,7 @@ func (d *Driver) Sweep(ctx context.Context) ([]string, error) {
 	for _, name := range d.repoNames() {
 		d.sweepHost(name, note)
 	}
-	errs = append(errs, d.sweepTrash(ctx), d.recountAll(ctx))
+	errs = append(errs, d.sweepRoot(), d.sweepTrash(ctx), d.recountAll(ctx))
 	return done, errors.Join(errs...)
 }
 
@@ -52,8 +53,11 @@ func (d *Driver) sweepOne(id string) (bool, error) {
 	}
 	defer unlock()
 	r, err := d.load(id)
-	if err != nil || r == nil {
+	if err != nil {
 		return false, err
+	}
+	if r == nil || r.State == stateGone {
+		return false, d.tidy(id, r)
 	}
 	switch r.State {
 	case stateMaking:
@@ -62,6 +66,61 @@ func (d *Driver) sweepOne(id string) (bool, error) {
 		return true, d.remove(id, r, r.Why)
 	}
 	return false, nil
+}
+
+// tidy removes what is left in the state folder of a tree that is not there: a killed worker's files aside, and a mark that
+// was made after the tree had gone.
+func (d *Driver) tidy(id string, r *record) error {
+	entries, err := os.ReadDir(d.stateDir(id))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case "lock", "git.lock":
+			continue
+		case "record":
+			if r != nil {
+				continue
+			}
+		}
+		if r == nil {
+			return d.forget(id)
+		}
+		return errors.Join(d.thaw(id), removeIfThere(filepath.Join(d.stateDir(id), "record.tmp")))
+	}
+	return nil
+}
+
+// sweepRoot removes the files aside that killed workers left in the root.
+func (d *Driver) sweepRoot() error {
+	entries, err := os.ReadDir(d.root)
+	if err != nil {
+		return fmt.Errorf("sweep root: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(d.root, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), hostIDName+"."):
+			errs = append(errs, removeIfThere(path))
+		case e.Name() == "space.tmp":
+			unlock, err := tryLockFile(filepath.Join(d.root, "space.lock"))
+			if unlock != nil {
+				err = removeIfThere(path)
+				unlock()
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // sweepHost removes the admin folders that carry this root's marker and have no record any more.
