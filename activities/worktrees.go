@@ -145,7 +145,7 @@ func trim(a protocol.Artifact) protocol.Artifact {
 	if size(a) <= mostArtifact {
 		return a
 	}
-	// A few entries of any length fit into a payload.
+	// A few entries fit into a payload.
 	const few = 10
 	var notes []string
 	note := func(what string, was, is int) {
@@ -164,8 +164,16 @@ func trim(a protocol.Artifact) protocol.Artifact {
 		}
 		return 1
 	})
-	files, changes, warnings := a.Files, a.HostChanges, a.Warnings
-	for size(a) > mostArtifact {
+	a.Warnings, a.HostChanges = slices.Clone(a.Warnings), slices.Clone(a.HostChanges)
+	// An agent can write a key of any length into the configuration.
+	for i, w := range a.Warnings {
+		a.Warnings[i] = cut(w, mostError)
+	}
+	for i, h := range a.HostChanges {
+		a.HostChanges[i].Key = cut(h.Key, mostError)
+	}
+	files, changes, warnings := len(a.Files), len(a.HostChanges), len(a.Warnings)
+	for tooMuch := true; tooMuch && size(a) > mostArtifact; {
 		switch {
 		case len(a.Files) > few:
 			a.Files = a.Files[:len(a.Files)/2]
@@ -174,13 +182,13 @@ func trim(a protocol.Artifact) protocol.Artifact {
 		case len(a.HostChanges) > few:
 			a.HostChanges = a.HostChanges[:len(a.HostChanges)/2]
 		default:
-			return a
+			tooMuch = false
 		}
 	}
-	note("more files", len(files), len(a.Files))
-	note("more changes of the repository", len(changes), len(a.HostChanges))
-	note("more warnings", len(warnings), len(a.Warnings))
-	a.Warnings = append(slices.Clone(a.Warnings), notes...)
+	note("more files", files, len(a.Files))
+	note("more changes of the repository", changes, len(a.HostChanges))
+	note("more warnings", warnings, len(a.Warnings))
+	a.Warnings = append(a.Warnings, notes...)
 	return a
 }
 

@@ -172,6 +172,23 @@ func TestArtifactsAreBounded(t *testing.T) {
 	require.True(t, art.HostChanges[0].Dangerous, "what can run a program is told first")
 }
 
+// What an agent has given a name of megabytes does not cost it its patch.
+func TestArtifactsOfLongNamesAreBounded(t *testing.T) {
+	p := worktree.Patch{Bytes: []byte("diff")}
+	long := strings.Repeat("k", 3<<20)
+	for i := range 20 {
+		p.Files = append(p.Files, worktree.File{Path: strings.Repeat("\x01", 4000), Status: "added"})
+		p.Warnings = append(p.Warnings, long)
+		p.HostChanges = append(p.HostChanges, worktree.HostChange{Key: long, Change: "added", Dangerous: i == 19})
+	}
+	b := treeBench(t, &trees{patch: p})
+	var art protocol.Artifact
+	require.NoError(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{Run: runID}}, &art))
+	require.LessOrEqual(t, len(raw(art)), 512<<10)
+	require.True(t, art.HostChanges[0].Dangerous)
+	require.Contains(t, strings.Join(art.Warnings, "\n"), "10 more files are not listed")
+}
+
 // A profile's privacy holds whatever an input asks for; an input may ask for more.
 func TestPrivacyIsAddedAndNeverTaken(t *testing.T) {
 	tree := func(private bool) worktree.Isolation {
