@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/worktree"
+	"github.com/assent-dev/assent/worktree/git/pack"
 )
 
 // TestShortNamesAreGits has git say which names a link may have.
@@ -181,4 +183,135 @@ func TestATreeDeeperThanFilesMayBeOpen(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 	require.Equal(t, "", git(t, host, "status", "--porcelain"))
+}
+
+// TestASwapperMisleadsNobody has another process put links to a stranger, FIFOs and files in the place of folders and
+// back while a tree is collected and removed.
+func TestASwapperMisleadsNobody(t *testing.T) {
+	stranger := t.TempDir()
+	put(t, stranger, "sub/leaf.txt", "secret\n")
+	d := driver(t, repo(t))
+	for round := range 3 {
+		l := acquire(t, d, worktree.Identity{Namespace: "n", WorkflowID: fmt.Sprint(round)}, "")
+		for i := range 40 {
+			put(t, l.Dir, fmt.Sprintf("src/deep/f%d", i), "x\n")
+		}
+		stop := make(chan struct{})
+		var swappers sync.WaitGroup
+		for _, name := range []string{"src", "src/deep"} {
+			swappers.Go(func() { swap(filepath.Join(l.Dir, name), stranger, stop) })
+		}
+		for range 15 {
+			p, err := d.Collect(ctx, l)
+			var changing *worktree.ChangingError
+			if err != nil {
+				assert.ErrorAs(t, err, &changing)
+			}
+			assert.NotContains(t, string(p.Bytes), "secret")
+		}
+		require.NoError(t, d.Dispose(ctx, l, true))
+		close(stop)
+		swappers.Wait()
+	}
+	require.NoError(t, d.Close())
+	requireFile(t, stranger, "sub/leaf.txt", "secret\n")
+}
+
+func swap(path, stranger string, stop chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		if os.Rename(path, path+".away") != nil {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		switch n % 4 {
+		case 0:
+			_ = os.Symlink(stranger, path)
+		case 1:
+			_ = syscall.Mkfifo(path, 0o600)
+		case 2:
+			_ = os.Symlink("..", path)
+		case 3:
+			_ = os.WriteFile(path, nil, 0o600)
+		}
+		_ = os.Remove(path)
+		_ = os.Rename(path+".away", path)
+	}
+}
+
+// TestRulesWithoutEndAreRefused has a repository whose ignore file is small only while it is compressed.
+func TestRulesWithoutEndAreRefused(t *testing.T) {
+	for name, with := range map[string]func(*Config){".gitignore": func(*Config) {}, "src/.gitattributes": withGit(t)} {
+		host := repo(t)
+		blob, err := tryGit(host, []byte(strings.Repeat("a\n", maxRules/2+1)), "hash-object", "-w", "--stdin")
+		require.NoError(t, err)
+		git(t, host, "update-index", "--add", "--cacheinfo", "100644,"+blob[:40]+","+name)
+		git(t, host, "update-ref", "HEAD", git(t, host, "commit-tree", "-m", "rules", git(t, host, "write-tree")))
+		d := driver(t, host, with)
+		d.always = d.git != nil
+		at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+		require.NoError(t, err)
+		_, err = d.Acquire(ctx, who, at)
+		require.ErrorContains(t, err, "ignore and attribute files of more than")
+		requireOnlyStateAfterClose(t, d)
+	}
+	host := repo(t)
+	put(t, host, ".git/info/exclude", strings.Repeat("a\n", maxRules/2+1))
+	_, err := driver(t, host).Resolve(ctx, worktree.Isolation{Repo: "r"})
+	require.ErrorContains(t, err, "rules cannot be read")
+}
+
+// TestMorePacksThanFilesMayBeOpen fills the object folder of the host with packs.
+func TestMorePacksThanFilesMayBeOpen(t *testing.T) {
+	host := repo(t)
+	git(t, host, "gc", "-q")
+	dir := filepath.Join(host, ".git", "objects", "pack")
+	for _, ext := range []string{"pack", "idx"} {
+		names, err := filepath.Glob(filepath.Join(dir, "*."+ext))
+		require.NoError(t, err)
+		require.Len(t, names, 1)
+		for i := range pack.MaxPacks + 5 {
+			require.NoError(t, os.Link(names[0], filepath.Join(dir, fmt.Sprintf("a-%d.%s", i, ext))))
+		}
+	}
+	d := driver(t, host)
+	require.Equal(t, "", git(t, acquire(t, d, who, "").Dir, "status", "--porcelain"))
+	_, err := d.Resolve(ctx, worktree.Isolation{Repo: "r", Ref: strings.Repeat("12345678", 5)})
+	var needs *worktree.NeedsGitError
+	require.ErrorAs(t, err, &needs)
+	require.ErrorContains(t, err, "more than 1000 packs")
+}
+
+// TestARecordThatCannotBeReadHidesNoOther has a record that is no file beside a good one.
+func TestARecordThatCannotBeReadHidesNoOther(t *testing.T) {
+	d := driver(t, repo(t))
+	bad, good := acquire(t, d, agents(2)[0], ""), acquire(t, d, agents(2)[1], "")
+	file := filepath.Join(d.stateDir(bad.ID), "record")
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Mkdir(file, 0o700))
+	all, err := d.Inventory(ctx)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, Unreadable, held(t, d, bad.ID).State)
+	kept, err := d.Retain(ctx, good, "it failed")
+	require.NoError(t, err)
+	require.True(t, kept)
+	require.ErrorContains(t, d.Dispose(ctx, bad, true), "is damaged")
+	require.DirExists(t, bad.Dir)
+}
+
+func TestARepositoryThatWasMovedIsNamed(t *testing.T) {
+	host := repo(t)
+	d := driver(t, host)
+	l := acquire(t, d, who, "")
+	put(t, l.Dir, "README.md", "changed\n")
+	require.NoError(t, os.Rename(host, host+".moved"))
+	_, err := d.Collect(ctx, l)
+	require.ErrorContains(t, err, "is not there any more")
+	require.NoError(t, os.Rename(host+".moved", host))
+	require.Equal(t, "m README.md\n", status(collect(t, d, l)))
 }

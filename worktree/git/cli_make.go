@@ -168,10 +168,14 @@ func (m *gitMaker) freezeBase(ctx context.Context, id string) error {
 		if err != nil {
 			return ofGit(err)
 		}
+		rules := 0
 		for _, p := range paths {
 			var text []byte
 			if text, out, err = batchRecord(out); err != nil {
 				return err
+			}
+			if rules += len(text); rules > maxRules {
+				return tooManyRules(m.at.Tree)
 			}
 			f.Rules[p] = string(text)
 		}

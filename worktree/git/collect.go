@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -101,6 +102,9 @@ func (d *Driver) unfreeze(id string, r *record) (*frozen, error) {
 	f, err := d.unfreezeIndex(id)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(r.Common, "objects")); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("repository %q is not there any more: %w", r.Host, err)
 	}
 	if f.objects, err = openObjects(r.Common); err != nil {
 		return nil, err
@@ -284,7 +288,9 @@ func (s *scan) diskSide(ctx context.Context, at *folderStack, e *entry) (side, e
 		var err error
 		if e.mode == modeLink {
 			var to string
-			to, err = root.Readlink(name)
+			if to, err = root.Readlink(name); err != nil {
+				err = errChanging
+			}
 			data = []byte(to)
 		} else {
 			data, err = s.content(root, name, e, s.base[e.path])

@@ -218,7 +218,8 @@ func (h *host) settle() error {
 		if f.path == "" {
 			continue
 		}
-		if *f.into, err = readOptional(h.expand(f.path)); err != nil {
+		text, err := readUpTo(h.expand(f.path), maxRules)
+		if *f.into = string(text); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &fault.ConfigError{Key: h.key(), Msg: "rules cannot be read", Cause: err}
 		}
 	}

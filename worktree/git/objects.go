@@ -72,7 +72,10 @@ func (s *objectStore) close() { s.store.Close() }
 // unread says which object could not be read. One that is not there, or in a pack of another version, is told apart.
 func unread(id plumbing.Hash, err error) error {
 	var version *pack.VersionError
+	var many *pack.TooManyError
 	switch {
+	case errors.As(err, &many):
+		return &worktree.NeedsGitError{Reason: many.Error()}
 	case errors.As(err, &version):
 		return &worktree.NeedsGitError{Reason: version.Error()}
 	case errors.Is(err, pack.ErrNotFound):

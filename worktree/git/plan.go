@@ -28,6 +28,9 @@ const (
 	// maxPlanned bounds the paths and folders of a tree: a few small objects can name any number of them. The largest
 	// repositories that are known have some 3.5 million.
 	maxPlanned = 8 << 20
+	// maxRules bounds the sizes of all ignore and attribute files of a tree together: each line takes many times its
+	// length when it is read.
+	maxRules = 16 << 20
 	// maxPlannedBytes bounds the lengths of all paths together.
 	maxPlannedBytes = 2 << 30
 )
@@ -78,8 +81,8 @@ type planner struct {
 	host  *host
 	attrs *attributes
 	// most is how many paths and folders there may be, bytes the length of the paths so far.
-	most  int
-	bytes int64
+	most         int
+	bytes, rules int64
 }
 
 // walk appends the entries of one folder and returns how many there are.
@@ -132,11 +135,25 @@ func (p *planner) walk(dir, name string, id plumbing.Hash, depth int) (int, erro
 	return count, nil
 }
 
+func tooManyRules(tree string) error {
+	return fault.Configf("resolved.tree", "%s holds ignore and attribute files of more than %d bytes", tree, maxRules)
+}
+
 // readAttributes takes the folder's .gitattributes from the tree itself, as git does when it checks out.
 func (p *planner) readAttributes(dir string, list []entry) error {
 	for _, e := range list {
-		if e.path != ".gitattributes" || e.mode != modeFile && e.mode != modeExec {
+		if e.path != ".gitattributes" && e.path != ".gitignore" || e.mode != modeFile && e.mode != modeExec {
 			continue
+		}
+		_, size, err := p.host.objects.info(e.id)
+		if err != nil {
+			return err
+		}
+		if p.rules += size; p.rules > maxRules {
+			return tooManyRules(p.tree.String())
+		}
+		if e.path == ".gitignore" {
+			continue // read when the tree is collected
 		}
 		text, err := p.host.objects.readAs(plumbing.BlobObject, e.id)
 		if err != nil {

@@ -139,7 +139,7 @@ func (d *Driver) load(id string) (*record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read record %q: %w", id, err)
+		return nil, &recordError{id, err}
 	}
 	r := new(record)
 	if err := json.Unmarshal(b, r); err != nil {

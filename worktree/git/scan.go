@@ -360,9 +360,15 @@ func withFile(root *os.Root, name string, read func(f *os.File, size int64) erro
 	return nil
 }
 
-// changing turns the error of a file that vanished, or whose folder is none any more, into errChanging.
+// changing turns the errors of what was there a moment ago, and is not there any more or is another thing, into errChanging.
 func changing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &errno): // os.Root says so of a link that leads out
+		return errChanging
+	case errno == syscall.ENOENT, errno == syscall.ENOTDIR, errno == syscall.ELOOP:
 		return errChanging
 	}
 	return err

@@ -49,6 +49,16 @@ func (k Kind) String() string {
 // delta works; git stores blobs of this size so.
 const MaxMemory = 512 << 20
 
+// MaxPacks is how many packs are opened: each takes a descriptor or two, and a process has a bounded number of them.
+const MaxPacks = 1000
+
+// TooManyError reports a store with more than MaxPacks packs.
+type TooManyError struct{}
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("more than %d packs are not opened", MaxPacks)
+}
+
 const (
 	cacheSize  = 16 << 20 // bytes of objects kept as bases of deltas
 	cacheEntry = 1 << 20  // bytes of the largest that is kept
@@ -133,6 +143,10 @@ func (s *Store) scan() (bool, error) {
 			path := filepath.Join(folder, "pack", base)
 			if !ok || s.known[path] {
 				continue
+			}
+			if len(s.packs) == MaxPacks {
+				s.bad = cmp.Or[error](s.bad, &TooManyError{})
+				return found, nil
 			}
 			p, err := openPack(path, s.indexes)
 			if errors.Is(err, fs.ErrNotExist) {
