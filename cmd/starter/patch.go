@@ -81,7 +81,7 @@ func (a *app) patch(ctx context.Context, id string, f patchFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(data) == 0 {
+	if len(data) == 0 && art.Large == nil {
 		a.note("the agent changed nothing: the patch is empty")
 	}
 	if err := a.beside(ctx, dir, v, art.Large, f.large); err != nil {

@@ -174,6 +174,9 @@ func (a *app) checkPatch(ctx context.Context, art protocol.Artifact, patch []byt
 	} else {
 		a.sayChecked(r)
 	}
+	if art.Large != nil {
+		a.note("only the patch was tried: the files beside it go into their places whatever is there")
+	}
 	if err != nil || r.Applies {
 		return err
 	}

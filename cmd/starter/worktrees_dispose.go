@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/assent-dev/assent/internal/exit"
@@ -21,6 +19,8 @@ type disposed struct {
 	Why      string `json:"why,omitempty"`
 	// Saved is the file with the work that nobody had collected.
 	Saved string `json:"saved,omitempty"`
+	// Large is the folder with the files of that work that have no room in the patch.
+	Large string `json:"large,omitempty"`
 	// Unread is why that work could not be saved.
 	Unread string `json:"unread,omitempty"`
 }
@@ -45,7 +45,7 @@ func (a *app) disposeTree(ctx context.Context, word string, f disposeFlags) erro
 			if err != nil {
 				return exit.Failf("--unread removes it all the same, and its work is lost", "the work in worktree %q cannot be read to be saved: %w", h.ID, err)
 			}
-			done.Saved, err = saveWork(d.Root(), h.ID, p)
+			done.Saved, done.Large, err = saveWork(ctx, d.Root(), h.ID, p)
 			return err
 		}
 	}
@@ -66,6 +66,9 @@ func (a *app) sayDisposed(done disposed) error {
 	if done.Saved != "" {
 		a.note("its work was saved to %s", done.Saved)
 	}
+	if done.Large != "" {
+		a.note("what had no room in a patch was saved to %s: copy it over after git apply", done.Large)
+	}
 	if done.Unread != "" {
 		a.note("warning: its work could not be read and is lost: %s", oneLine(done.Unread, 400))
 	}
@@ -85,30 +88,6 @@ func disposeHint(h git.Held, err error) error {
 		return exit.WithHint(err, "--force removes it all the same")
 	}
 	return err
-}
-
-// saveWork writes the patch of a tree below saved/ of the root and returns the file; nothing for a tree without changes.
-func saveWork(root, id string, p worktree.Patch) (string, error) {
-	if len(p.Bytes) == 0 {
-		return "", nil
-	}
-	dir := filepath.Join(root, "saved")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("save the work of %q: %w", id, err)
-	}
-	for n := 1; ; n++ {
-		path := filepath.Join(dir, id+".patch")
-		if n > 1 {
-			path = filepath.Join(dir, fmt.Sprintf("%s.%d.patch", id, n))
-		}
-		err := writeWhole(path, p.Bytes, false)
-		if err == nil {
-			return path, nil
-		}
-		if !errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("save the work of %q: %w", id, err)
-		}
-	}
 }
 
 // disposeEnded removes the trees of agents that have ended, each for itself: what is wrong with one keeps no other.
@@ -179,7 +158,7 @@ func removeEnded(ctx context.Context, d *git.Driver, h git.Held) disposed {
 	done := disposed{ID: h.ID}
 	err := d.Remove(ctx, h.ID, func(p worktree.Patch, err error) error {
 		if err == nil {
-			done.Saved, err = saveWork(d.Root(), h.ID, p)
+			done.Saved, done.Large, err = saveWork(ctx, d.Root(), h.ID, p)
 		}
 		return err
 	})
@@ -205,6 +184,9 @@ func (a *app) sayEnded(done disposed, got fate, dryRun bool) error {
 	}
 	if done.Saved != "" {
 		a.note("its work was saved to %s", done.Saved)
+	}
+	if done.Large != "" {
+		a.note("what had no room in a patch was saved to %s: copy it over after git apply", done.Large)
 	}
 	return nil
 }

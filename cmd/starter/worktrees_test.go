@@ -156,6 +156,18 @@ func TestWorktreesAreDisposedOf(t *testing.T) {
 	w.git("repo", "apply", "--check", done.Saved)
 	require.Contains(t, dispose(exit.Failed, "fix-1").err.String(), "is gone: an operator disposed of it")
 
+	// What has no room in a patch is saved beside it.
+	l = w.tree(d, "fix-5", "run-1")
+	require.NoError(t, os.Mkdir(filepath.Join(l.Dir, "in"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(l.Dir, "in/big"), nil, 0o700))
+	require.NoError(t, os.Truncate(filepath.Join(l.Dir, "in/big"), git.LargeFile+1))
+	done = lines[disposed](t, dispose(exit.OK, "fix-5", "--force", "-o", "json").out.String())[0]
+	require.Equal(t, disposed{ID: l.ID, Disposed: true, Large: filepath.Join(d.Root(), "saved", l.ID+".large")}, done)
+	fi, err := os.Stat(filepath.Join(done.Large, "in/big"))
+	require.NoError(t, err)
+	require.Equal(t, int64(git.LargeFile+1), fi.Size())
+	require.NotZero(t, fi.Mode()&0o100)
+
 	l = w.tree(d, "fix-2", "run-1")
 	w.collect(d, l)
 	require.Equal(t, "disposed "+l.ID+"\n", dispose(exit.OK, l.ID).out.String())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/assent-dev/assent/fault"
@@ -189,6 +190,9 @@ func ofGit(err error) error {
 	var exit *gitproc.ExitError
 	if !errors.As(err, &exit) {
 		return err
+	}
+	if strings.Contains(exit.Stderr, "No space left on device") {
+		return errors.Join(syscall.ENOSPC, err)
 	}
 	for line := range strings.Lines(exit.Stderr) {
 		for _, says := range missingText {

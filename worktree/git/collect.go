@@ -22,8 +22,8 @@ const collectTries = 3
 
 // Collect reads a tree and returns the patch from its base to what is on disk: commits, staged and unstaged work
 // and untracked files alike. It reads nothing that the agent can write but the files themselves, by the ignore
-// and attribute rules of the base. The tree is kept. Errors: *worktree.GoneError, and *worktree.ChangingError
-// when something goes on writing; then the tree stays uncollected.
+// and attribute rules of the base. The tree is kept. Errors: *worktree.GoneError, *worktree.ChangingError when
+// something goes on writing, and *worktree.SpaceError on a full disk; then the tree stays uncollected.
 func (d *Driver) Collect(ctx context.Context, l worktree.Lease) (worktree.Patch, error) {
 	if _, err := d.leased(l); err != nil {
 		return worktree.Patch{}, err
@@ -39,12 +39,12 @@ func (d *Driver) Collect(ctx context.Context, l worktree.Lease) (worktree.Patch,
 	}
 	p, err := d.collect(ctx, l.ID, r)
 	if err != nil {
-		return worktree.Patch{}, fmt.Errorf("collect %q: %w", l.ID, err)
+		return worktree.Patch{}, d.full(fmt.Errorf("collect %q: %w", l.ID, err))
 	}
 	d.step("collected")
 	r.Collected = p.Tree
 	if err := d.save(l.ID, r); err != nil {
-		return worktree.Patch{}, err
+		return worktree.Patch{}, d.full(err)
 	}
 	return p, nil
 }

@@ -31,9 +31,14 @@ type crash struct {
 	Filters   []string
 	// Large is the size above which files lie beside the patch.
 	Large int64
+	// As is whose tree is acquired, who if nil.
+	As *worktree.Identity
 }
 
 const crashVariable = "WORKTREE_TEST_CRASH"
+
+// noStep is the exit code of a process that did not die: its step was never reached.
+const noStep = 4
 
 // restarts are ways to start the tests anew with other rights, by the variable that asks for it. They do not return
 // unless they fail.
@@ -53,7 +58,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(3)
 		}
-		os.Exit(4) // the step was never reached
+		os.Exit(noStep)
 	}
 	code := m.Run()
 	os.RemoveAll(template.dir)
@@ -89,7 +94,11 @@ func die(text string) error {
 	}
 	switch c.Op {
 	case "acquire":
-		_, err = d.Acquire(ctx, who, c.Resolved)
+		as := who
+		if c.As != nil {
+			as = *c.As
+		}
+		_, err = d.Acquire(ctx, as, c.Resolved)
 	case "collect":
 		var p worktree.Patch
 		p, err = d.Collect(ctx, c.Lease)

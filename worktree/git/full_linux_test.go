@@ -76,10 +76,34 @@ func TestOnAFullDisk(t *testing.T) {
 			requireOnlyState(t, d)
 			require.NoError(t, os.Remove(filler))
 		}
+		collectOnAFullDisk(t, d, at, disk, where == "root")
+		require.NoError(t, d.Close())
+		same(t, before, fingerprint(t, host))
 		t.Logf("%s: %d of 40 levels refused", where, refused)
 		require.Positive(t, refused)
 		require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH))
 	}
+}
+
+// collectOnAFullDisk requires that a collect that has no room for its record says so, and that nothing is lost by it.
+func collectOnAFullDisk(t *testing.T, d *Driver, at worktree.Resolved, disk string, fails bool) {
+	l, err := d.Acquire(ctx, who, at)
+	require.NoError(t, err)
+	put(t, l.Dir, "work.txt", "w\n")
+	require.NoError(t, d.Close()) // flushed
+	filler := fillBut(t, disk, 0)
+	_, err = d.Collect(ctx, l)
+	if fails {
+		var space *worktree.SpaceError
+		require.ErrorAs(t, err, &space)
+		var not *worktree.NotCollectedError
+		require.ErrorAs(t, d.Dispose(ctx, l, false), &not)
+	} else {
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.Remove(filler))
+	require.Equal(t, "a work.txt\n", status(collect(t, d, l)))
+	require.NoError(t, d.Dispose(ctx, l, false))
 }
 
 // fillBut fills a disk but for some pages and returns the file that does.

@@ -42,13 +42,15 @@ func (d *Driver) beside(id string, r *record, f *frozen, list []large) []worktre
 	return out
 }
 
-// copyLarge streams the blob of a large file. The lock keeps the tree there meanwhile.
+// copyLarge streams the blob of a large file. The lock keeps the tree there meanwhile; who holds it already says so.
 func (d *Driver) copyLarge(ctx context.Context, id string, r *record, set settings, base, e *entry, w io.Writer) error {
-	unlock, err := d.lock(ctx, id)
-	if err != nil {
-		return err
+	if !r.held {
+		unlock, err := d.lock(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	defer unlock()
 	if _, err := d.leased(r.lease(id, d.treeDir(id))); err != nil {
 		return err
 	}

@@ -60,6 +60,8 @@ type record struct {
 	Since     time.Time `json:"since"`
 	Collected string    `json:"collected,omitempty"`
 	Retained  *pinned   `json:"retained,omitempty"`
+	// held is true while the caller holds the lock until the patch is read to its end, with the files beside it.
+	held bool
 }
 
 // gitMade is the git that made a tree.

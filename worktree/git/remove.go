@@ -11,7 +11,7 @@ import (
 )
 
 // Lose decides about work that nobody has collected, before it is removed: p is what would be lost, err why that could
-// not be read. Its error keeps the tree.
+// not be read. Its error keeps the tree. Files beside the patch are there until it returns.
 type Lose func(p worktree.Patch, err error) error
 
 // busyFor is how long Remove waits for a lock. Who looks at a tree holds its lock for a moment, and so does a child of
@@ -67,6 +67,7 @@ func (d *Driver) lossless(ctx context.Context, id string, r *record, lose Lose) 
 	} else if err != nil {
 		return err
 	}
+	r.held = true
 	p, err := d.collect(ctx, id, r)
 	switch {
 	case err == nil && p.Tree == r.Collected:
