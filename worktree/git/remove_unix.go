@@ -67,7 +67,7 @@ func (r *remover) remove(parent int, name string, depth int) error {
 		return openErr
 	}
 	err = r.empty(os.NewFile(uintptr(fd), name), depth)
-	if gone := unlinkAt(parent, name, unix.AT_REMOVEDIR); gone == nil || gone == unix.ENOENT {
+	if gone := unlinkAt(parent, name, unix.AT_REMOVEDIR); gone == nil || errors.Is(gone, unix.ENOENT) {
 		return nil
 	} else if err == nil {
 		err = failedAt("rmdir", name, gone)
