@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/assent-dev/assent/fault"
@@ -92,11 +93,30 @@ func (e *Endpoint) Client() *http.Client { return e.client }
 // BaseURL returns the address, which ends with a slash.
 func (e *Endpoint) BaseURL() string { return strings.TrimRight(e.cfg.BaseURL, "/") + "/" }
 
-// Turn bounds a turn in time. The driver calls done when it has it.
+// Turn bounds a turn in time. The driver calls done when it has it. A model that still speaks when the time is over would do so
+// again: that is no failure that passes.
 func (e *Endpoint) Turn(ctx context.Context) (bounded context.Context, done context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, e.cfg.Timeout,
-		&model.Error{Kind: KindTimeout, Msg: fmt.Sprintf("the turn did not end in %s", e.cfg.Timeout), Retry: true})
+	heard := new(atomic.Int64)
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, heardKey{}, heard))
+	over := time.AfterFunc(e.cfg.Timeout, func() {
+		late := &model.Error{Kind: KindTimeout, Msg: fmt.Sprintf("the turn did not end in %s", e.cfg.Timeout), Retry: true}
+		if n := heard.Load(); n >= speaking {
+			late.Kind, late.Retry = KindEndless, false
+			late.Msg += fmt.Sprintf(", and the model was speaking, %d bytes so far; a longer timeout or a smaller maxOutputTokens helps", n)
+		}
+		cancel(late)
+	})
+	return ctx, func() {
+		over.Stop()
+		cancel(context.Canceled)
+	}
 }
+
+// heardKey is where a turn's context counts the bytes of its responses.
+type heardKey struct{}
+
+// speaking is the number of bytes from which a stream is more than signs of life.
+const speaking = 16 << 10
 
 // Failed makes the error of a turn out of what an SDK returned: a *model.Error that holds nothing of the SDK, or the
 // context's. What is neither of the network nor of the provider is a response that could not be read.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/assent-dev/assent/model"
@@ -149,6 +150,9 @@ func (b *body) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	if n > 0 {
 		b.watch.Reset(b.t.cfg.Silence)
+		if heard, ok := b.ctx.Value(heardKey{}).(*atomic.Int64); ok {
+			heard.Add(int64(n))
+		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = broken(b.ctx, err, b.key)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/assent-dev/assent/blob"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -370,7 +371,26 @@ func TestAModelThatNeverStops(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.GreaterOrEqual(t, n, 50)
 
-			_, err = driver(t, api, s.URL, func(c *endpoint.Config) { c.Timeout = 300 * time.Millisecond }).Generate(t.Context(), hello)
+			_, err = driver(t, api, s.URL, func(c *endpoint.Config) { c.Timeout = time.Second }).Generate(t.Context(), hello)
+			var m *model.Error
+			require.True(t, errors.As(err, &m), "%v", err)
+			require.Equal(t, endpoint.KindEndless, m.Kind)
+			require.Contains(t, m.Msg, "did not end in 1s, and the model was speaking")
+			require.False(t, m.Retry, "it would do so again")
+		})
+	}
+}
+
+// Signs of life are no speech: a provider that is slow may be faster the next time.
+func TestAProviderThatOnlyKeepsTheLineOpen(t *testing.T) {
+	for _, api := range modeltest.APIs {
+		t.Run(string(api), func(t *testing.T) {
+			s := modeltest.Serve(t, api, always(model.Response{}))
+			s.Fail(func(w http.ResponseWriter, r *http.Request) {
+				modeltest.Stream(w, first(api)...)
+				<-r.Context().Done()
+			})
+			_, err := driver(t, api, s.URL, func(c *endpoint.Config) { c.Timeout = 300 * time.Millisecond }).Generate(t.Context(), hello)
 			var m *model.Error
 			require.True(t, errors.As(err, &m), "%v", err)
 			require.Equal(t, endpoint.KindTimeout, m.Kind)
