@@ -163,9 +163,9 @@ func TestSpeechIsEncrypted(t *testing.T) {
 			m.say <- &model.Delta{Text: secretReason}
 			var details []*commonpb.Payload
 			require.Eventually(t, func() bool {
-				d, err := c.DescribeWorkflowExecution(context.Background(), w.id, "")
+				d, err := c.DescribeWorkflow(context.Background(), w.id, "")
 				require.NoError(t, err)
-				for _, p := range d.GetPendingActivities() {
+				for _, p := range d.RawResponse.GetPendingActivities() {
 					details = p.GetHeartbeatDetails().GetPayloads()
 				}
 				return len(details) == 2

@@ -248,8 +248,8 @@ func TestAFullDiskHoldsUpAnAgent(t *testing.T) {
 	stopped.queue = w.queue
 	stopped.start(protocol.AgentInput{})
 	require.Eventually(t, func() bool {
-		d, err := w.c.DescribeWorkflowExecution(context.Background(), stopped.id, "")
-		return err == nil && len(d.GetPendingActivities()) == 1 && d.GetPendingActivities()[0].GetAttempt() > 1
+		d, err := w.c.DescribeWorkflow(context.Background(), stopped.id, "")
+		return err == nil && len(d.RawResponse.GetPendingActivities()) == 1 && d.RawResponse.GetPendingActivities()[0].GetAttempt() > 1
 	}, patience, tick)
 	require.NoError(t, w.c.CancelWorkflow(context.Background(), stopped.id, ""))
 	require.Equal(t, protocol.Cancelled, stopped.result().Status)

@@ -33,13 +33,13 @@ func TestCanariesAreSilentByGit(t *testing.T) {
 
 	d := driver(t, host, withGit(t))
 	d.step = func(step string) { require.Empty(t, c.fired(), step) }
-	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r", Ref: "HEAD~1^{commit}"})
+	_, err := d.Resolve(ctx, worktree.Isolation{Repo: "r", Ref: "HEAD~1^{commit}"})
 	require.NoError(t, err)
 	require.Empty(t, c.fired(), "resolve")
 	_, err = d.Resolve(ctx, worktree.Isolation{Repo: "r", Ref: "no-such"})
 	require.Error(t, err)
 	require.Empty(t, c.fired(), "resolve what is not there")
-	at, err = d.Resolve(ctx, worktree.Isolation{Repo: "r"})
+	at, err := d.Resolve(ctx, worktree.Isolation{Repo: "r"})
 	require.NoError(t, err)
 	l, err := d.Acquire(ctx, who, at)
 	require.NoError(t, err)

@@ -44,10 +44,10 @@ func removeAll(path string) error {
 // remove deletes one name of an open folder.
 func (r *remover) remove(parent int, name string, depth int) error {
 	err := unlinkAt(parent, name, 0)
-	if err == nil || err == unix.ENOENT {
+	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	if err != unix.EISDIR && err != unix.EPERM && err != unix.EACCES {
+	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
 		return failedAt("unlink", name, err)
 	}
 	if depth == deepestOpen {
