@@ -3,14 +3,20 @@ package pack
 import (
 	"bytes"
 	"compress/zlib"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+// squeezers are dear to make.
+var squeezers = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
+
 func squeezed(data []byte) []byte {
 	var out bytes.Buffer
-	z := zlib.NewWriter(&out)
+	z := squeezers.Get().(*zlib.Writer)
+	defer squeezers.Put(z)
+	z.Reset(&out)
 	_, _ = z.Write(data)
 	_ = z.Close()
 	return out.Bytes()

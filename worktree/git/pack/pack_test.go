@@ -136,8 +136,8 @@ func requireAll(t testing.TB, s *Store, ids []ID, blobs [][]byte) {
 }
 
 func TestReadsWhatGitWrites(t *testing.T) {
-	blobs := texts(1, 200)
-	blobs = append(blobs, nil, []byte("x"), bytes.Repeat([]byte("long and boring\n"), 200_000), word(rand.New(rand.NewPCG(3, 3)), 3<<20))
+	blobs := texts(1, 100)
+	blobs = append(blobs, nil, []byte("x"), bytes.Repeat([]byte("long and boring\n"), 80_000), word(rand.New(rand.NewPCG(3, 3)), 5<<18))
 	for name, args := range map[string][]string{
 		"offset deltas": {"--delta-base-offset"}, "ref deltas": nil, "stored": {"--compression=0", "--delta-base-offset"},
 		"64-bit offsets": {"--index-version=2,0x40", "--delta-base-offset"}, "no deltas": {"--window=0"},
