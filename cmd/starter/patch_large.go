@@ -61,15 +61,20 @@ func writeLarge(get func(blob.Ref) ([]byte, error), list blob.Ref, to string) er
 	return nil
 }
 
-func writeParts(root *os.Root, get func(blob.Ref) ([]byte, error), f protocol.LargeFile) error {
+// createLarge makes a file that lies beside a patch, with its folders, and none in the place of another. The mode is git's.
+func createLarge(root *os.Root, name, mode string) (*os.File, error) {
 	perm := fs.FileMode(0o644)
-	if f.Mode == "100755" {
+	if mode == "100755" {
 		perm = 0o755
 	}
-	if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.Path)), 0o755); err != nil {
-		return err
+	if err := root.MkdirAll(filepath.FromSlash(path.Dir(name)), 0o755); err != nil {
+		return nil, err
 	}
-	out, err := root.OpenFile(filepath.FromSlash(f.Path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	return root.OpenFile(filepath.FromSlash(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+}
+
+func writeParts(root *os.Root, get func(blob.Ref) ([]byte, error), f protocol.LargeFile) error {
+	out, err := createLarge(root, f.Path, f.Mode)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 
 	"github.com/assent-dev/assent/worktree"
@@ -68,14 +67,7 @@ func saveLarge(ctx context.Context, dir string, files []worktree.LargeFile) erro
 	}
 	defer root.Close()
 	for _, f := range files {
-		perm := fs.FileMode(0o644)
-		if f.Mode == "100755" {
-			perm = 0o755
-		}
-		if err := root.MkdirAll(filepath.FromSlash(path.Dir(f.Path)), 0o755); err != nil {
-			return err
-		}
-		out, err := root.OpenFile(filepath.FromSlash(f.Path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		out, err := createLarge(root, f.Path, f.Mode)
 		if err != nil {
 			return err
 		}
