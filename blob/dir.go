@@ -76,8 +76,14 @@ func (d *Dir) Put(ctx context.Context, data []byte) (Ref, error) {
 	// Comparing instead of trusting the name heals a file that was damaged after it had been written.
 	path := d.object(ref)
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
-		// One that is deleted at this moment, or is somebody else's, is written anew.
-		if now := time.Now(); os.Chtimes(path, now, now) == nil {
+		// One that is deleted at this moment, or is somebody else's, is written anew. It is looked for again, because a
+		// deletion may have taken the name and read the old time before the new one was set.
+		now := time.Now()
+		err := os.Chtimes(path, now, now)
+		if err == nil {
+			_, err = os.Lstat(path)
+		}
+		if err == nil {
 			return ref, nil
 		}
 	}
@@ -170,7 +176,8 @@ func (d *Dir) sweepTemp() {
 		return
 	}
 	for _, entry := range entries {
-		if sum, ok := strings.CutPrefix(entry.Name(), asidePrefix); ok {
+		if name, ok := strings.CutPrefix(entry.Name(), asidePrefix); ok {
+			sum, _, _ := strings.Cut(name, "-")
 			d.putBack(filepath.Join(dir, entry.Name()), sum)
 			continue
 		}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// asidePrefix begins the name of a blob that is being deleted, before its hash.
+// asidePrefix begins the name of a blob that is being deleted, before its hash, a hyphen and what makes the name that of one
+// deletion alone: with a shared one, who removes an old file could remove a new one that another deletion has put there.
 const asidePrefix = "del-"
 
 // List yields the blobs of the directory. Files that are none are left out. The time of a blob is that of its file, which
@@ -72,7 +73,7 @@ func (d *Dir) Delete(ctx context.Context, ref Ref, before time.Time) (bool, erro
 }
 
 func (d *Dir) delete(ref Ref, before time.Time) (bool, error) {
-	path, aside := d.object(ref), filepath.Join(d.path, tempName, asidePrefix+ref.SHA256)
+	path, aside := d.object(ref), filepath.Join(d.path, tempName, asidePrefix+ref.SHA256+"-"+newID())
 	if info, err := os.Stat(path); err != nil || !info.ModTime().Before(before) {
 		return false, err
 	}
