@@ -46,6 +46,7 @@ var Rooms = []Room{
 
 	{"blob", 1, "content-addressed bytes: the interface, the directory driver and the one in memory", nil, nil},
 	{"internal/gitproc", 1, "one configured git binary, run closed, bounded and reaped", []string{"golang.org/x/sys"}, nil},
+	{"internal/secret", 1, "a key or token from the environment or a file, read at each use, never shown", nil, []string{"net", "net/http"}},
 	{"worktree", 1, "isolation, lease, patch, provider: words and policy, no git", nil, effects},
 
 	{"worktree/git/pack", 1, "git objects from packs and loose files, each hashed, damage an error", nil, []string{"os/exec", "net/http"}},
@@ -71,6 +72,7 @@ var Rooms = []Room{
 
 	{"model/anthropic", 5, "the driver of Anthropic's Messages API", []string{"github.com/anthropics/anthropic-sdk-go/v2"}, nil},
 	{"model/openai", 5, "the driver of OpenAI's Responses and Chat Completions, and of servers that speak them", []string{"github.com/openai/openai-go/v3"}, nil},
+	{"mcp", 5, "tools of MCP servers: sessions, listings, calls, results, all bounded", []string{"github.com/modelcontextprotocol/go-sdk"}, nil},
 	{"model/modeltest", 5, "providers on loopback that speak the wire formats, for tests", nil, nil},
 	{"plugins", 5, "retry, metrics, redaction, audit, loop detection: plugins for everybody's tools", nil, []string{"os", "net/http", "expvar"}},
 	{"protocol", 5, "every name and payload on the Temporal wire", nil, effects},

@@ -13,7 +13,14 @@ import (
 	"time"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/secret"
 	"github.com/assent-dev/assent/model"
+)
+
+// Key says where a key is, and Secret is one that was read.
+type (
+	Key    = secret.Key
+	Secret = secret.Secret
 )
 
 // The bounds of a turn that a Config leaves out.

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/assent-dev/assent/internal/secret"
 	"github.com/assent-dev/assent/model"
 )
 
@@ -296,11 +297,7 @@ const mostMessage = 1000
 
 // clean makes a provider's text fit for a log and for history: one line, bounded, and without the key.
 func clean(text string, keys ...Secret) string {
-	for _, key := range keys {
-		if key.Reveal() != "" {
-			text = strings.ReplaceAll(text, key.Reveal(), hidden)
-		}
-	}
+	text = secret.Hide(text, keys...)
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")

@@ -1,4 +1,4 @@
-package endpoint
+package secret
 
 import (
 	"bytes"
@@ -44,57 +44,71 @@ func (k Key) None() bool { return k == Key{} }
 // mostKey bounds a key in bytes; tokens of gateways can be long.
 const mostKey = 16 << 10
 
-// Read reads the key. A newline at its end, which editors and `echo` leave, is not a part of it. Anything else that no
-// header can hold is refused, because it is not the key that was meant. Errors are *fault.ConfigError and never show a byte
-// of it.
-func (k Key) Read() (Secret, error) {
+// Read is ReadAs for configurations that call it a key.
+func (k Key) Read() (Secret, error) { return k.ReadAs("key") }
+
+// ReadAs reads the key; name is what the configuration calls it, to which Env and File are appended. A newline at its end,
+// which editors and `echo` leave, is not a part of it. Anything else that no header can hold is refused, because it is not
+// the key that was meant. Errors are *fault.ConfigError and never show a byte of it.
+func (k Key) ReadAs(name string) (Secret, error) {
 	switch {
 	case k.None():
 		return Secret{}, nil
 	case k.Env != "" && k.File != "":
-		return Secret{}, fault.Configf("keyEnv", "and keyFile are both set; one of them names the key")
+		return Secret{}, fault.Configf(name+"Env", "and %sFile are both set; one of them names the %[1]s", name)
 	case k.Env != "":
 		text, ok := os.LookupEnv(k.Env)
 		if !ok {
-			return Secret{}, fault.Configf("keyEnv", "the environment variable %s is not set", k.Env)
+			return Secret{}, fault.Configf(name+"Env", "the environment variable %s is not set", k.Env)
 		}
-		return secret("keyEnv", "the environment variable "+k.Env, text)
+		return parse(name, "Env", "the environment variable "+k.Env, text)
 	}
 	f, err := os.Open(k.File)
 	if err != nil {
-		return Secret{}, unreadable(k.File, err)
+		return Secret{}, unreadable(name, k.File, err)
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, mostKey+1))
 	if err != nil {
-		return Secret{}, unreadable(k.File, err)
+		return Secret{}, unreadable(name, k.File, err)
 	}
-	return secret("keyFile", "the file "+k.File, string(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	return parse(name, "File", "the file "+k.File, string(bytes.TrimPrefix(data, []byte("\ufeff"))))
 }
 
-func unreadable(path string, err error) error {
+func unreadable(name, path string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		err = p.Err // the message has the path
 	}
-	return &fault.ConfigError{Key: "keyFile", Msg: fmt.Sprintf("the file %s cannot be read", path), Cause: err}
+	return &fault.ConfigError{Key: name + "File", Msg: fmt.Sprintf("the file %s cannot be read", path), Cause: err}
 }
 
-// secret checks what was found in a place.
-func secret(key, place, text string) (Secret, error) {
+// parse checks what was found in a place.
+func parse(name, kind, place, text string) (Secret, error) {
+	key := name + kind
 	text = strings.TrimRight(text, "\r\n")
 	switch {
 	case text == "":
 		return Secret{}, fault.Configf(key, "%s is empty", place)
 	case len(text) > mostKey:
-		return Secret{}, fault.Configf(key, "%s holds more than %d bytes; that is no key", place, mostKey)
+		return Secret{}, fault.Configf(key, "%s holds more than %d bytes; that is no %s", place, mostKey, name)
 	case strings.ContainsAny(text, "\r\n"):
-		return Secret{}, fault.Configf(key, "%s holds more than one line; a key is one", place)
+		return Secret{}, fault.Configf(key, "%s holds more than one line; a %s is one", place, name)
 	}
 	for _, c := range []byte(text) {
 		if c <= ' ' || c >= 0x7f {
-			return Secret{}, fault.Configf(key, "%s holds a space or another character that no key has", place)
+			return Secret{}, fault.Configf(key, "%s holds a space or another character that no %s has", place, name)
 		}
 	}
 	return Secret{text}, nil
+}
+
+// Hide replaces every occurrence of the keys in a text that is shown.
+func Hide(text string, keys ...Secret) string {
+	for _, key := range keys {
+		if key.text != "" {
+			text = strings.ReplaceAll(text, key.text, hidden)
+		}
+	}
+	return text
 }
