@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -115,12 +114,9 @@ func (e *Engine) subjectTool(ctx context.Context, f protocol.ToolFacts) (info to
 		// A team's own activity: its schema, if it has one, is its own business.
 		return info, nil, ""
 	}
-	def, ok := e.lookup(ctx, f.Source, f.Name, f.ContractHash)
-	switch {
-	case !ok:
-		return info, nil, fmt.Sprintf("this worker does not have the tool %q", f.Name)
-	case def.ContractHash() != f.ContractHash:
-		return info, nil, fmt.Sprintf("this worker's contract of %q differs from the one the agent started with", f.Name)
+	def, drift := e.frozen(ctx, f, false)
+	if drift != "" {
+		return info, nil, drift
 	}
 	own := def.Info()
 	info.Description, info.Parameters, info.Version, info.Executor = own.Description, own.Parameters, own.Version, own.Executor

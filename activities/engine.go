@@ -61,7 +61,10 @@ type Config struct {
 	// Sources offer tools that are known only at run time. In a list of tools its name stands for all that a source
 	// offers when an agent starts.
 	Sources []tool.Source
-	Blobs   blob.Store
+	// CallTool runs tools of sources as assent.CallTool, for agents that this worker resolves: the worker's dynamic activity
+	// is the team's own.
+	CallTool bool
+	Blobs    blob.Store
 	// Worktrees manages trees on this host; HostQueue is this host's own task queue.
 	Worktrees   worktree.Provider
 	HostQueue   string

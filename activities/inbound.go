@@ -49,17 +49,15 @@ func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 	info := activity.GetInfo(ctx)
 	facts, guarded := i.engine.cfg.Guarded[info.ActivityType.Name]
 	switch {
-	case info.IsLocalActivity && !guarded && !isTool(info.ActivityType.Name):
+	case info.IsLocalActivity && !guarded && !protocol.IsTool(info.ActivityType.Name):
 		return i.Next.ExecuteActivity(ctx, in)
-	case isTool(info.ActivityType.Name):
+	case protocol.IsTool(info.ActivityType.Name):
 		return i.tool(ctx, in)
 	case guarded:
 		return i.guarded(ctx, in, facts)
 	}
 	return i.Next.ExecuteActivity(ctx, in)
 }
-
-func isTool(activityType string) bool { return strings.HasPrefix(activityType, protocol.ToolPrefix) }
 
 // denied refuses an activity so that nobody can take the refusal for a result.
 func denied(r tool.Result) error { return refused(r, protocol.AllWords) }
@@ -152,18 +150,18 @@ func callArg(args []any) (tool.Call, error) {
 
 // serve returns the tool of a call if this worker has it under the frozen contract.
 func (e *Engine) serve(ctx context.Context, call tool.Call) (*tool.Def, string) {
-	name := strings.TrimPrefix(activity.GetInfo(ctx).ActivityType.Name, protocol.ToolPrefix)
-	if call.Name != name {
-		return nil, "the call names another tool than its activity"
-	}
-	def, ok := e.lookup(ctx, call.Source, name, call.ContractHash)
+	name, named := strings.CutPrefix(activity.GetInfo(ctx).ActivityType.Name, protocol.ToolPrefix)
 	switch {
-	case !ok:
-		return nil, "this worker does not have the tool \"" + name + "\""
-	case def.ContractHash() != call.ContractHash:
-		return nil, "this worker's contract of \"" + name + "\" differs from the one the agent started with"
+	case named && call.Name != name:
+		return nil, "the call names another tool than its activity"
+	case named && call.Source != "" && e.cfg.CallTool:
+		// What would run here is the team's dynamic activity.
+		return nil, "the call needs a Dynamic worker, because one has resolved its agent"
+	case !named && call.Source == "":
+		return nil, protocol.ActivityCallTool + " is for tools of sources, and the call names none"
 	}
-	return def, ""
+	return e.frozen(ctx, protocol.ToolFacts{Name: call.Name, Source: call.Source, ContractHash: call.ContractHash,
+		Risk: call.Risk, NeedsApproval: call.NeedsApproval}, true)
 }
 
 // granted checks the grant in the header against what the server attests of this activity. nil lets the call run.
@@ -183,8 +181,8 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 		return refuse("the grant cannot be read")
 	}
 	slim := g
-	if isTool(info.ActivityType.Name) && call.Agent != nil {
-		g = g.Full(protocol.Known(call.ID, call.Agent.RunID, call.ContractHash, inputDigest))
+	if protocol.IsTool(info.ActivityType.Name) && call.Agent != nil {
+		g = g.Full(protocol.Known(call, inputDigest))
 	}
 	place := protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID,
 		ActivityType: info.ActivityType.Name, ActivityID: info.ActivityID}
@@ -212,9 +210,9 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	switch {
 	case !sameCall(call.ID, g.CallID) || !sameCall(place.ActivityID, g.CallID):
 		return refuse("the grant is for another call")
-	case isTool(info.ActivityType.Name) && (g.CallID != call.ID || g.ContractHash != call.ContractHash):
+	case protocol.IsTool(info.ActivityType.Name) && (g.CallID != call.ID || g.ContractHash != call.ContractHash || g.Source != call.Source):
 		// An activity of the team's own has no contract here, although an agent that uses it has one.
-		return refuse("the grant is for another contract")
+		return refuse("the grant is for another contract or source")
 	case g.RunID == info.WorkflowExecution.RunID || repeatable:
 		return nil
 	}
@@ -300,7 +298,7 @@ func RunTool(ctx context.Context, call tool.Call) (tool.Result, error) {
 
 // RunDynamicTool serves tool activities that were not registered by name, on workers of our own.
 func RunDynamicTool(ctx context.Context, args converter.EncodedValues) (tool.Result, error) {
-	if t := activity.GetInfo(ctx).ActivityType.Name; !isTool(t) {
+	if t := activity.GetInfo(ctx).ActivityType.Name; !protocol.IsTool(t) {
 		return tool.Result{}, temporal.NewApplicationError("activity type \""+t+"\" is not registered on this worker", "ActivityNotRegisteredError")
 	}
 	var call tool.Call

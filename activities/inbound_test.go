@@ -48,8 +48,13 @@ func (b *bench) callOf(name, input string) (tool.Call, protocol.Grant, protocol.
 // invoke runs a tool activity and returns its result, whether it came as a value or as a refusal.
 func (b *bench) invoke(call any, name string) tool.Result {
 	b.t.Helper()
+	return b.invokeAs("tool."+name, call)
+}
+
+func (b *bench) invokeAs(activityType string, call any) tool.Result {
+	b.t.Helper()
 	var r tool.Result
-	err := b.call("tool."+name, activities.RunTool, call, &r)
+	err := b.call(activityType, activities.RunTool, call, &r)
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
 		require.Equal(b.t, protocol.ErrorDenied, app.Type())
@@ -115,7 +120,7 @@ func TestGrants(t *testing.T) {
 				}
 				g = g.Slim(known)
 				if p.call.ID == callID && p.call.Name == "run" {
-					p.call = protocol.Sent(p.call)
+					p.call = protocol.Sent(p.call, protocol.ToolPrefix+p.call.Name)
 				}
 			}
 			if !p.none {

@@ -70,7 +70,7 @@ func (e *Engine) resolve(ctx context.Context, req protocol.ResolveRequest) (prot
 		return resp, err
 	}
 	resp = protocol.ResolveResponse{
-		Models: names, Tools: facts(set, from), ToolsetHash: set.Hash(), Frozen: ref, PromptRef: prompt, Isolation: iso,
+		Models: names, Tools: e.facts(set, from), ToolsetHash: set.Hash(), Frozen: ref, PromptRef: prompt, Isolation: iso,
 		Limits: limits(in, p), BudgetUSD: budget, KeepOnError: e.cfg.KeepOnError, Dir: e.cfg.Dir, Store: e.cfg.Blobs.ID(), Guards: guards, Parents: parents,
 		Attributes: e.attributes(ctx), Observers: e.cfg.Pipeline.HasObservers(), ContinueAfter: e.cfg.ContinueAfter,
 		Under: protocol.Under{RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, PolicyDigest: chain.Digest()},
@@ -149,17 +149,15 @@ type origins map[string]string
 func (e *Engine) tools(ctx context.Context, names []string) (tool.Toolset, origins, error) {
 	var defs []*tool.Def
 	from := origins{}
+	ask := e.asking(ctx, names)
 	for _, name := range names {
 		if s := e.source(name); s != nil {
-			offered, err := s.list(ctx)
+			offered, err := ask(s)
 			if err != nil {
 				return tool.Toolset{}, nil, err
 			}
-			for _, d := range offered {
-				if _, taken := e.cfg.Pipeline.Lookup(d.Name()); taken {
-					return tool.Toolset{}, nil, fault.Configf("tools", "source %q offers %q, which is a tool of the worker's own", name, d.Name())
-				}
-				from[d.Name()] = name
+			if err := e.distinct(name, offered, from); err != nil {
+				return tool.Toolset{}, nil, err
 			}
 			defs = append(defs, offered...)
 			continue
@@ -180,6 +178,50 @@ func (e *Engine) tools(ctx context.Context, names []string) (tool.Toolset, origi
 	return set, from, err
 }
 
+// asking puts the question to all sources among names at once, and returns what waits for the answer of one.
+func (e *Engine) asking(ctx context.Context, names []string) func(*source) ([]*tool.Def, error) {
+	type answer struct {
+		defs []*tool.Def
+		err  error
+	}
+	asked := map[*source]chan answer{}
+	for _, name := range names {
+		s := e.source(name)
+		if s == nil || asked[s] != nil {
+			continue
+		}
+		c := make(chan answer, 1)
+		asked[s] = c
+		go func() {
+			defs, err := s.list(ctx)
+			c <- answer{defs, err}
+		}()
+	}
+	return func(s *source) ([]*tool.Def, error) {
+		a := <-asked[s]
+		asked[s] <- a
+		return a.defs, a.err
+	}
+}
+
+// distinct notes where the tools of a source come from, and refuses names that are taken: a rule could not tell two apart.
+func (e *Engine) distinct(source string, offered []*tool.Def, from origins) error {
+	for _, d := range offered {
+		other, taken := from[d.Name()]
+		_, mounted := e.cfg.Pipeline.Lookup(d.Name())
+		switch {
+		case mounted:
+			return fault.Configf("tools", "source %q offers %q, which is a tool of the worker's own", source, d.Name())
+		case taken && other != source:
+			return fault.Configf("tools", "the sources %q and %q both offer %q", other, source, d.Name())
+		case taken:
+			return fault.Configf("tools", "source %q offers %q twice, or is listed twice", source, d.Name())
+		}
+		from[d.Name()] = source
+	}
+	return nil
+}
+
 func (e *Engine) toolNames() []string {
 	names := slices.Collect(maps.Keys(e.cfg.Toolsets))
 	for _, s := range e.sources {
@@ -193,11 +235,12 @@ func (e *Engine) toolNames() []string {
 }
 
 // facts is what the workflow keeps of each tool.
-func facts(set tool.Toolset, from origins) []protocol.ToolFacts {
+func (e *Engine) facts(set tool.Toolset, from origins) []protocol.ToolFacts {
 	out := make([]protocol.ToolFacts, 0, set.Len())
 	for _, i := range set.Infos() {
 		f := FactsOf(i)
 		f.Source = from[i.Name]
+		f.CallTool = e.cfg.CallTool && f.Source != "" && f.Remote == nil
 		out = append(out, f)
 	}
 	return out

@@ -12,8 +12,13 @@ import (
 	"github.com/assent-dev/assent/tool"
 )
 
-// sourceTime bounds one listing of a source.
-const sourceTime = 10 * time.Second
+const (
+	// sourceTime bounds one listing of a source, which may have to fetch its server first. Sources are asked at once, within
+	// the minute that ResolveToolset has.
+	sourceTime = 30 * time.Second
+	// sourceFresh is how long what a source offered is taken for what it offers, where a tool is about to run.
+	sourceFresh = time.Minute
+)
 
 // source keeps what a tool.Source offered when it was last asked, so that the calls of an agent find the tools that it
 // froze. A worker that has not asked yet, because another one resolved the agent, asks at the first call.
@@ -23,15 +28,18 @@ type source struct {
 
 	mu   sync.Mutex
 	defs []*tool.Def
+	// listed is when defs were asked for.
+	listed time.Time
 	// running is the listing under way, if any: a source that never answers has one goroutine, and not one for each call.
 	running *listing
 }
 
 // listing is one question to a source. Its answer may be read when done is closed.
 type listing struct {
-	done chan struct{}
-	defs []*tool.Def
-	err  error
+	done  chan struct{}
+	began time.Time
+	defs  []*tool.Def
+	err   error
 }
 
 func newSources(list []tool.Source, taken func(name string) bool) ([]*source, error) {
@@ -73,7 +81,7 @@ func (s *source) list(ctx context.Context) ([]*tool.Def, error) {
 	s.mu.Lock()
 	l := s.running
 	if l == nil {
-		l = &listing{done: make(chan struct{}), err: errors.New("it ended without an answer")}
+		l = &listing{done: make(chan struct{}), began: time.Now(), err: errors.New("it ended without an answer")}
 		s.running = l
 		go s.ask(context.WithoutCancel(ctx), l)
 	}
@@ -103,7 +111,7 @@ func (s *source) ask(ctx context.Context, l *listing) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.running = nil; l.err == nil {
-			s.defs = l.defs
+			s.defs, s.listed = l.defs, l.began
 		}
 		close(l.done)
 	}()
@@ -114,15 +122,17 @@ func (s *source) ask(ctx context.Context, l *listing) {
 	l.defs, l.err = slices.Clone(defs), err
 }
 
-func (s *source) kept(name string) *tool.Def {
+// kept returns a tool that the source offered when it was last asked, or nil, and whether that was just now.
+func (s *source) kept(name string) (d *tool.Def, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	fresh = time.Since(s.listed) < sourceFresh
 	for _, d := range s.defs {
 		if d.Name() == name {
-			return d
+			return d, fresh
 		}
 	}
-	return nil
+	return nil, fresh
 }
 
 // source returns the source of a name, or nil.
@@ -135,31 +145,11 @@ func (e *Engine) source(name string) *source {
 	return nil
 }
 
-// lookup returns the tool that this worker serves under a name: one of the source that it was frozen from, or one that is
-// mounted. Two sources may offer the same contract and mean something else. A source is asked again for a contract that it
-// did not offer when it was last asked.
-func (e *Engine) lookup(ctx context.Context, from, name, contract string) (*tool.Def, bool) {
-	if from == "" {
-		return e.cfg.Pipeline.Lookup(name)
-	}
-	s := e.source(from)
-	if s == nil {
-		return nil, false
-	}
-	if d := s.kept(name); d != nil && d.ContractHash() == contract {
-		return d, true
-	}
-	if _, err := s.list(ctx); err != nil {
-		e.log.Warn("assent: a source of tools does not answer", "source", s.name, "error", err)
-	}
-	d := s.kept(name)
-	return d, d != nil
-}
-
 // served returns the tool of a call as far as this worker has it, and asks nobody.
 func (e *Engine) served(call tool.Call) *tool.Def {
 	if s := e.source(call.Source); s != nil {
-		return s.kept(call.Name)
+		d, _ := s.kept(call.Name)
+		return d
 	}
 	def, _ := e.cfg.Pipeline.Lookup(call.Name)
 	return def

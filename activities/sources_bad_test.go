@@ -40,10 +40,11 @@ func (b *bench) resolved() (protocol.ToolFacts, error) {
 func (b *bench) runs(f protocol.ToolFacts) tool.Result {
 	b.t.Helper()
 	call, grant, place := b.callOf("look", `{"path":"a"}`)
-	call.Name, call.Source, call.ContractHash, grant.ContractHash = f.Name, f.Source, f.ContractHash, f.ContractHash
-	place.ActivityType = protocol.ToolPrefix + f.Name
+	call.Name, call.Source, call.ContractHash, grant.ContractHash, grant.Source = f.Name, f.Source, f.ContractHash, f.ContractHash, f.Source
+	call.Risk, call.NeedsApproval = f.Risk, f.NeedsApproval
+	place.ActivityType = f.Activity()
 	b.granted(protocol.Keyring{}.Sign(grant, place))
-	return b.invoke(call, f.Name)
+	return b.invokeAs(f.Activity(), call)
 }
 
 // Two sources may offer one contract, such as a server for tests and the real one: an agent's calls go where its tools

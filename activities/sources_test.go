@@ -60,6 +60,7 @@ func TestToolsOfASource(t *testing.T) {
 	run := func(b *bench) tool.Result {
 		call, grant, place := warm.callOf("look", `{"path":"a"}`)
 		call.Name, call.Source, call.ContractHash, grant.ContractHash = "fetch_page", "far", frozen.Tools[0].ContractHash, frozen.Tools[0].ContractHash
+		call.Risk, grant.Source = tool.Read, "far"
 		place.ActivityType = "tool.fetch_page"
 		b.granted(ring(t).Sign(grant, place))
 		return b.invoke(call, "fetch_page")

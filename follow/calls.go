@@ -53,7 +53,7 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 		if s.call = r.call(a); s.call == nil {
 			return
 		}
-		if r.agent && !strings.HasPrefix(s.kind, protocol.ToolPrefix) {
+		if r.agent && !protocol.IsTool(s.kind) {
 			r.abroad(s.call)
 			return
 		}
@@ -68,11 +68,14 @@ func (r *Reader) activity(a *historypb.ActivityTaskScheduledEventAttributes) {
 // call describes a tool's activity, or returns nil for an activity that is none.
 func (r *Reader) call(a *historypb.ActivityTaskScheduledEventAttributes) *Call {
 	c := &Call{ActivityID: a.GetActivityId(), CallID: a.GetActivityId(), Tool: a.GetActivityType().GetName()}
-	if name, ok := strings.CutPrefix(c.Tool, protocol.ToolPrefix); ok {
-		c.Tool = name
+	if protocol.IsTool(c.Tool) {
+		c.Tool = strings.TrimPrefix(c.Tool, protocol.ToolPrefix)
 		var call tool.Call
 		if r.decode(a.GetInput(), &call) {
 			call = protocol.Received(call, a.GetActivityType().GetName(), a.GetActivityId())
+			if call.Name != "" {
+				c.Tool = call.Name
+			}
 			c.CallID, c.Input, c.InputRef, c.Approved = call.ID, call.Input, call.InputRef, call.Approved
 		}
 	} else {
@@ -151,7 +154,7 @@ func (r *Reader) toolEnd(s *scheduled, result *commonpb.Payloads, failed string)
 	switch {
 	case failed != "":
 		c.Error = failed
-	case strings.HasPrefix(s.kind, protocol.ToolPrefix) && r.decode(result, &res):
+	case protocol.IsTool(s.kind) && r.decode(result, &res):
 		c.Result = &res
 	default:
 		c.Result = &tool.Result{Code: tool.OK, Value: r.raw(result)}

@@ -15,7 +15,7 @@ import (
 func TestSentCall(t *testing.T) {
 	whole := tool.Call{ID: "t1.1", Name: "run", Input: json.RawMessage(`{}`), ContractHash: "c", Isolation: "none",
 		IdempotencyKey: protocol.IdempotencyKey("r", "t1.1", "i"), Agent: &tool.Agent{RunID: "r"}}
-	sent := protocol.Sent(whole)
+	sent := protocol.Sent(whole, "tool.run")
 	b, err := json.Marshal(sent)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"input":{},"contractHash":"c","agent":{"runId":"r","type":""}}`, string(b))
@@ -27,7 +27,25 @@ func TestSentCall(t *testing.T) {
 	require.Equal(t, "t1.1", protocol.Received(whole, "tool.look", "t9.9").ID)
 	require.Equal(t, "run", protocol.Received(whole, "tool.look", "t9.9").Name)
 	whole.Isolation = "worktree"
-	require.Equal(t, "worktree", protocol.Sent(whole).Isolation)
+	require.Equal(t, "worktree", protocol.Sent(whole, "tool.run").Isolation)
+}
+
+// A call under the shared activity type carries its tool's name, and gets none from the type.
+func TestSentToASharedActivity(t *testing.T) {
+	whole := tool.Call{ID: "t1.1", Name: "run", Source: "far", Isolation: "none", Agent: &tool.Agent{RunID: "r"}}
+	sent := protocol.Sent(whole, protocol.ActivityCallTool)
+	require.Equal(t, "run", sent.Name)
+	require.Empty(t, sent.ID)
+	require.Equal(t, whole, protocol.Received(sent, protocol.ActivityCallTool, "t1.1~2"))
+	sent.Name = ""
+	require.Empty(t, protocol.Received(sent, protocol.ActivityCallTool, "t1.1").Name)
+	for name, f := range map[string]protocol.ToolFacts{"tool.run": {Name: "run", Source: "far"}, protocol.ActivityCallTool: {Name: "run", Source: "far", CallTool: true}} {
+		require.Equal(t, name, f.Activity())
+		require.True(t, protocol.IsTool(f.Activity()))
+	}
+	for _, other := range []string{"", "tool", "assent.Agent", "assent.CallTool2", "xassent.CallTool", protocol.ActivityGenerate} {
+		require.False(t, protocol.IsTool(other), other)
+	}
 }
 
 // A decision leaves out run and policy only where both are what history has said.

@@ -42,6 +42,8 @@ type ToolFacts struct {
 	ContractHash  string        `json:"contractHash"`
 	// Source names the tool.Source that offered the tool; empty for a tool that is mounted.
 	Source string `json:"source,omitempty"`
+	// CallTool says that the tool runs as ActivityCallTool and not as `tool.<name>`.
+	CallTool bool `json:"callTool,omitempty"`
 	// ActivityType is set for what is guarded in workflows that are not agents.
 	ActivityType string `json:"activityType,omitempty"`
 	// Remote is set for tools of an agent that are activities or workflows of a team's own.
@@ -50,6 +52,14 @@ type ToolFacts struct {
 
 // Repeatable reports whether a lost attempt may be run again.
 func (f ToolFacts) Repeatable() bool { return f.Idempotent || f.Risk == tool.Read }
+
+// Activity is the activity type under which a tool of an agent runs on workers of ours.
+func (f ToolFacts) Activity() string {
+	if f.CallTool {
+		return ActivityCallTool
+	}
+	return ToolPrefix + f.Name
+}
 
 // Subject says on whose behalf a call is judged.
 type Subject struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/canonjson"
+	"github.com/assent-dev/assent/tool"
 )
 
 // GrantVersion is the version of the header's format.
@@ -22,6 +23,8 @@ type Grant struct {
 	CallID       string `json:"call,omitempty"`
 	RunID        string `json:"run,omitempty"`
 	ContractHash string `json:"contract,omitempty"`
+	// Source is that of tool.Call: two sources may offer one contract and mean something else.
+	Source       string `json:"source,omitempty"`
 	InputDigest  string `json:"input,omitempty"`
 	PolicyDigest string `json:"policy,omitempty"`
 	// Expires is the last Unix second at which the activity may start; 0 means no bound.
@@ -39,10 +42,10 @@ type Place struct {
 	ActivityID   string `json:"id"`
 }
 
-// Known is what the worker of a tool activity knows of its grant by itself. contract is that of tool.Call, agentRun its
-// Agent.RunID, digest that of the arguments that it has.
-func Known(callID, agentRun, contract, digest string) Grant {
-	return Grant{CallID: callID, RunID: agentRun, ContractHash: contract, InputDigest: digest}
+// Known is what the worker of a tool activity knows of its grant by itself: what the call of an agent says, and the digest of
+// the arguments that the worker has.
+func Known(call tool.Call, digest string) Grant {
+	return Grant{CallID: call.ID, RunID: call.Agent.RunID, ContractHash: call.ContractHash, Source: call.Source, InputDigest: digest}
 }
 
 // Slim leaves out what the worker knows, if the MAC is over it: what is filled in there and is not what was signed is
@@ -77,7 +80,7 @@ type field struct{ own, known *string }
 // fields pairs what may be left out.
 func (g *Grant) fields(known *Grant) []field {
 	return []field{{&g.CallID, &known.CallID}, {&g.RunID, &known.RunID}, {&g.ContractHash, &known.ContractHash},
-		{&g.InputDigest, &known.InputDigest}}
+		{&g.Source, &known.Source}, {&g.InputDigest, &known.InputDigest}}
 }
 
 // Material is what the MAC is over: the canonical JSON (RFC 8785) of {"grant": g without its mac, "place": p}, where g is
@@ -85,6 +88,9 @@ func (g *Grant) fields(known *Grant) []field {
 func (g Grant) Material(p Place) []byte {
 	whole := map[string]any{"v": g.Version, "call": g.CallID, "run": g.RunID, "contract": g.ContractHash, "input": g.InputDigest,
 		"policy": g.PolicyDigest}
+	if g.Source != "" {
+		whole["source"] = g.Source
+	}
 	if g.Expires != 0 {
 		whole["exp"] = g.Expires
 	}

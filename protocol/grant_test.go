@@ -10,6 +10,7 @@ import (
 
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 var (
@@ -85,7 +86,10 @@ func fields(ptr any) map[string]func(reflect.Value) {
 // What a signed grant leaves out is what its worker knows; with anything else in its place it is refused.
 func TestSlimGrant(t *testing.T) {
 	r := ring(t, k1)
-	known := protocol.Known("t1.1", "r", "c", "i")
+	whole := tool.Call{ID: "t1.1", Agent: &tool.Agent{RunID: "r"}, ContractHash: "c", Source: "s"}
+	known := protocol.Known(whole, "i")
+	grant := grant
+	grant.Source = "s"
 	signed := r.Sign(grant, place)
 	slim := signed.Slim(known)
 	header, err := json.Marshal(slim)
@@ -93,9 +97,16 @@ func TestSlimGrant(t *testing.T) {
 	require.Equal(t, `{"v":1,"policy":"p","exp":100,"kid":"k1","mac":"`+signed.MAC+`"}`, string(header))
 	require.Equal(t, signed, slim.Full(known))
 	require.Error(t, r.Verify(slim, place, "i", early))
+	with := func(change func(*tool.Call), digest string) protocol.Grant {
+		c := whole
+		c.Agent = &tool.Agent{RunID: "r"}
+		change(&c)
+		return protocol.Known(c, digest)
+	}
 	for what, other := range map[string]protocol.Grant{
-		"call": protocol.Known("t1.2", "r", "c", "i"), "run": protocol.Known("t1.1", "r2", "c", "i"),
-		"contract": protocol.Known("t1.1", "r", "c2", "i"), "input": protocol.Known("t1.1", "r", "c", "i2"),
+		"call": with(func(c *tool.Call) { c.ID = "t1.2" }, "i"), "run": with(func(c *tool.Call) { c.Agent.RunID = "r2" }, "i"),
+		"contract": with(func(c *tool.Call) { c.ContractHash = "c2" }, "i"), "input": with(func(*tool.Call) {}, "i2"),
+		"source": with(func(c *tool.Call) { c.Source = "s2" }, "i"),
 	} {
 		require.EqualError(t, r.Verify(slim.Full(other), place, "", early), "grant refused: its signature does not match", what)
 		require.NotEqual(t, slim, signed.Slim(other), "what the worker does not know stays: %s", what)

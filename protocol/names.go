@@ -1,5 +1,7 @@
 package protocol
 
+import "strings"
+
 // DefaultTaskQueue is where agents run unless told otherwise.
 const DefaultTaskQueue = "assent"
 
@@ -48,7 +50,14 @@ const (
 
 	// ToolPrefix starts the activity type of a tool: tool.<name>.
 	ToolPrefix = "tool."
+	// ActivityCallTool runs tools of sources on workers whose dynamic activity is the team's own: its argument names the tool.
+	ActivityCallTool = "assent.CallTool"
 )
+
+// IsTool reports whether an activity type is that of an agent's tool on a worker of ours.
+func IsTool(activityType string) bool {
+	return activityType == ActivityCallTool || strings.HasPrefix(activityType, ToolPrefix)
+}
 
 // Error types of application errors.
 const (

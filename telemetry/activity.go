@@ -69,7 +69,7 @@ func (w *work) begin(ctx context.Context, in *interceptor.ExecuteActivityInput, 
 		if req, ok := argument[protocol.GenerateRequest](in.Args); ok {
 			return w.chat(ctx, req)
 		}
-	case strings.HasPrefix(name, protocol.ToolPrefix):
+	case protocol.IsTool(name):
 		if call, ok := argument[tool.Call](in.Args); ok {
 			return w.tool(ctx, protocol.Received(call, name, w.info.ActivityID))
 		}

@@ -44,6 +44,10 @@ type Call struct {
 	Parents json.RawMessage `json:"parents,omitempty"`
 	// Source names the Source that the tool comes from; empty for a tool that is mounted.
 	Source string `json:"source,omitempty"`
+	// Risk and NeedsApproval are those under which a call of a tool of a Source was decided: one that has become stricter
+	// meanwhile is not the tool that was let through. They are empty for a tool that is mounted.
+	Risk          Risk `json:"risk,omitempty"`
+	NeedsApproval bool `json:"needsApproval,omitempty"`
 }
 
 // Agent says which agent calls.

@@ -41,7 +41,8 @@ type Config struct {
 	Tools    []*tool.Def
 	Toolsets map[string][]string
 	// Sources offer tools that are known only at run time. A profile lists a source by its name, which stands for all
-	// that it offers when an agent starts; they are frozen for the agent's life. Sources make the worker Dynamic.
+	// that it offers when an agent starts; they are frozen for the agent's life. They run as assent.CallTool, or as
+	// tool.<name> if a Dynamic worker has frozen them, which only Dynamic workers serve.
 	Sources []tool.Source
 	// Pipeline may bring plugins that are mounted already; nil makes a new one.
 	Pipeline *pipeline.Pipeline
@@ -61,7 +62,7 @@ type Config struct {
 	Dir string
 	// Guarded are activities, workflows and operations of the team's own that are tools too.
 	Guarded Guarded
-	// Dynamic serves tools that are mounted later through the worker's one dynamic activity.
+	// Dynamic serves tools that are mounted later, and those of Sources, through the worker's one dynamic activity.
 	Dynamic bool
 	// DecideTimeout bounds one decision; zero means 2 s. HookTimeout bounds one hook.
 	DecideTimeout, HookTimeout time.Duration
@@ -124,12 +125,12 @@ func New(cfg Config) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{
-		name: "assent", agents: true, dynamic: cfg.Dynamic || len(cfg.Sources) > 0, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
+		name: "assent", agents: true, dynamic: cfg.Dynamic, callTool: len(cfg.Sources) > 0, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
 		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, hostPatience: cfg.HostPatience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
 		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
 		engine: activities.Config{
 			Approvers: cfg.Approvers, Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
-			Pipeline: pipe, Models: cfg.Models, Prices: cfg.Prices, CompactAt: cfg.CompactAt, StreamEvery: cfg.StreamEvery, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources,
+			Pipeline: pipe, Models: cfg.Models, Prices: cfg.Prices, CompactAt: cfg.CompactAt, StreamEvery: cfg.StreamEvery, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources, CallTool: !cfg.Dynamic,
 			Blobs: cfg.Blobs, Worktrees: cfg.Worktrees, KeepOnError: cfg.KeepOnError, Dir: dir, ContinueAfter: cfg.ContinueAfter,
 			HookTimeout: cfg.HookTimeout, Log: cfg.Log,
 		},

@@ -115,10 +115,11 @@ func facts(kind string, options map[string]tool.Options, names map[string]string
 
 // ours reports whether an activity or workflow type is one of the engine's.
 func ours(name string) bool {
-	return strings.HasPrefix(name, protocol.ToolPrefix) || name == protocol.WorkflowAgent || slices.Contains([]string{
+	return protocol.IsTool(name) || name == protocol.WorkflowAgent || slices.Contains([]string{
 		protocol.ActivityDecide, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityAdmitSlow, protocol.ActivityAskApprover, protocol.ActivityAttributes, protocol.ActivityResolveToolset,
 		protocol.ActivityResolveRef, protocol.ActivityGenerate, protocol.ActivityAcquireWorktree,
-		protocol.ActivityCollectWorktree, protocol.ActivityDisposeWorktree, protocol.ActivityObserve}, name)
+		protocol.ActivityCollectWorktree, protocol.ActivityDisposeWorktree, protocol.ActivityObserve,
+		protocol.ActivityReceiveResult, protocol.ActivityContinue, protocol.ActivityJoinAgent, protocol.ActivityForwardAnswer}, name)
 }
 
 // registered remembers what the team registers on one worker.

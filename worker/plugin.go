@@ -32,9 +32,11 @@ type Plugin struct {
 	name    string
 	agents  bool
 	dynamic bool
-	hosts   bool
-	hostID  string
-	client  client.Client
+	// callTool serves tools of sources by one activity of a name of its own.
+	callTool bool
+	hosts    bool
+	hostID   string
+	client   client.Client
 
 	decideTimeout, patience, hostPatience time.Duration
 	converter                             converter.DataConverter
@@ -375,7 +377,7 @@ func registerHost(r registry, e *activities.Engine) {
 func (p *Plugin) registerTools(r registry) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fault.Configf("Dynamic", "tools that come later or from Sources need the one dynamic activity of a worker, and this one has its own: %v", v)
+			err = fault.Configf("Dynamic", "tools that come later need the one dynamic activity of a worker, and this one has its own: %v", v)
 		}
 	}()
 	for _, d := range p.pipeline.Tools() {
@@ -383,6 +385,10 @@ func (p *Plugin) registerTools(r registry) (err error) {
 		if d.Info().Remote == nil {
 			register(r, protocol.ToolPrefix+d.Name(), activities.RunTool)
 		}
+	}
+	if p.callTool {
+		// Also on a dynamic worker: another one of the queue may have resolved the agent.
+		register(r, protocol.ActivityCallTool, activities.RunTool)
 	}
 	if p.dynamic {
 		r.RegisterDynamicActivity(activities.RunDynamicTool, activity.DynamicRegisterOptions{})

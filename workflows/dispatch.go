@@ -29,8 +29,9 @@ const (
 func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue string) tool.Result {
 	wait := g.patience()
 	p.unseen = true
-	p.known = protocol.Known(call.ID, call.Agent.RunID, call.ContractHash, p.input256)
-	sent := protocol.Sent(call)
+	p.known = protocol.Known(call, p.input256)
+	activityType := p.facts.Activity()
+	sent := protocol.Sent(call, activityType)
 	for n := 1; ; n++ {
 		if withdrawn(ctx) {
 			return notStarted()
@@ -42,7 +43,7 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 		p.place.ActivityID = id
 		g.dispatched(p)
 		var res tool.Result
-		err := recorded(ctx, workflow.ExecuteActivity(g.toolContext(ctx, p, id, queue), protocol.ToolPrefix+call.Name, sent), &res)
+		err := recorded(ctx, workflow.ExecuteActivity(g.toolContext(ctx, p, id, queue), activityType, sent), &res)
 		switch {
 		case err != nil:
 			res = p.lost(err, queue)

@@ -176,7 +176,7 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, ar
 		return o.Next.ExecuteActivity(ctx, activityType, args...)
 	}
 	if o.gate.own {
-		if strings.HasPrefix(activityType, protocol.ToolPrefix) {
+		if protocol.IsTool(activityType) {
 			return failed(ctx, ungated(activityType))
 		}
 		return o.Next.ExecuteActivity(ctx, activityType, args...)
@@ -194,7 +194,7 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, ar
 
 // ExecuteLocalActivity gates what is guarded like ExecuteActivity. Tools of agents never run as local activities.
 func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
-	if strings.HasPrefix(activityType, protocol.ToolPrefix) {
+	if protocol.IsTool(activityType) {
 		return failed(ctx, ungated(activityType))
 	}
 	facts, guarded := o.gate.guards(ctx, o.gate.cfg.Guarded, activityType)

@@ -55,7 +55,7 @@ func (p *permit) stamp(ctx workflow.Context, keys protocol.Keyring, activityType
 	place := p.place
 	place.ActivityType = activityType
 	g := keys.Sign(protocol.Grant{
-		CallID: p.callID, RunID: p.runID, ContractHash: p.facts.ContractHash,
+		CallID: p.callID, RunID: p.runID, ContractHash: p.facts.ContractHash, Source: p.facts.Source,
 		InputDigest: p.input256, PolicyDigest: p.policy, Expires: p.expires,
 	}, place).Slim(p.known)
 	payload, err := converter.GetDefaultDataConverter().ToPayload(g)

@@ -165,12 +165,16 @@ func (s *step) concurrent() bool { return s.facts.Value().Concurrent }
 // callOf is the call as its worker knows it.
 func (a *agent) callOf(s *step) tool.Call {
 	p := s.permit
-	return tool.Call{
+	call := tool.Call{
 		ID: s.id, Name: s.asked.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
 		IdempotencyKey: protocol.IdempotencyKey(a.id, s.id, p.input256), Agent: a.identity(), Dir: a.env.dir,
 		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 		Tighten: a.tighten, Parents: a.above, Source: p.facts.Source,
 	}
+	if call.Source != "" {
+		call.Risk, call.NeedsApproval = p.facts.Risk, p.facts.NeedsApproval
+	}
+	return call
 }
 
 // collect pairs each call with its result and takes notice of what the engine itself acts on.

@@ -188,7 +188,7 @@ func (j *judged) fail(kind Kind, format string, args ...any) {
 
 // use judges one tool that left the workflow.
 func (j *judge) use(u *use) {
-	c := &judged{judge: j, use: u, call: Call{EventID: u.event, Tool: strings.TrimPrefix(u.typ, protocol.ToolPrefix), CallID: u.id}}
+	c := &judged{judge: j, use: u, call: Call{EventID: u.event, Tool: u.toolName(), CallID: u.id}}
 	if c.bearer() && c.decision() && c.permitted() {
 		c.matches()
 		c.once()
@@ -266,9 +266,17 @@ func (j *judged) decision() bool {
 // typed is the tool that a use runs, by its type.
 func (u *use) typed() string {
 	if u.own() {
-		return strings.TrimPrefix(u.typ, protocol.ToolPrefix)
+		return u.toolName()
 	}
 	return protocol.ToolName(u.typ)
+}
+
+// toolName is the name of a tool: the argument says it where the type does not.
+func (u *use) toolName() string {
+	if u.typ == protocol.ActivityCallTool && u.call != nil {
+		return u.call.Name
+	}
+	return strings.TrimPrefix(u.typ, protocol.ToolPrefix)
 }
 
 // unnamed finds the decision on a call whose event does not say which call it is: the first of its tool that is not spent.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 )
 
 // matches holds a use against its permit: arguments, contract, policy, run, approval, signature.
@@ -37,12 +38,27 @@ func (j *judged) matches() {
 		if c.ContractHash != j.p.contract {
 			j.fail(OtherContract, "it is for the contract %s, and %s was frozen", short(c.ContractHash), short(j.p.contract))
 		}
+		j.origin(c)
 		if j.q != nil && (c.Approved == nil || c.Approved.Key != j.q.key) || j.q == nil && c.Approved != nil {
 			j.fail(OtherCall, "it names another approval than %q, under which it was asked about", j.call.Key)
 		}
 	}
 	if j.agent && j.frozen == nil {
 		j.fail(OtherContract, "the history has no frozen toolset")
+	}
+}
+
+// origin holds where a call's tool comes from, and how it runs, against the frozen toolset. Grants of before it bind neither.
+func (j *judged) origin(c *tool.Call) {
+	f, known := j.facts[j.call.Tool]
+	if !known {
+		return
+	}
+	if c.Source != f.Source {
+		j.fail(OtherContract, "it is for the source %q, and a tool of %q was frozen", c.Source, f.Source)
+	}
+	if j.typ != f.Activity() {
+		j.fail(OtherContract, "it runs as %q, and %q was frozen", j.typ, f.Activity())
 	}
 }
 
@@ -56,6 +72,9 @@ func (j *judged) bound(g *protocol.Grant) {
 	}
 	if g.ContractHash != j.p.contract {
 		j.fail(OtherContract, "its grant is for the contract %s, and %s was frozen", short(g.ContractHash), short(j.p.contract))
+	}
+	if f := j.facts[j.call.Tool]; g.Source != f.Source {
+		j.fail(OtherContract, "its grant is for the source %q, and a tool of %q was frozen", g.Source, f.Source)
 	}
 	if g.RunID != j.p.run {
 		j.fail(OtherRun, "its grant is of run %s, and run %s decided", g.RunID, j.p.run)

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -42,7 +41,7 @@ type use struct {
 	args   *commonpb.Payloads
 	// elsewhere says where payloads of the event are if they were offloaded.
 	elsewhere string
-	// call is the argument of an activity tool.<name>, nil if it cannot be read.
+	// call is the argument of a tool's activity, nil if it cannot be read.
 	call *tool.Call
 	// retried says that a local activity will be tried again, by the same permission.
 	retried bool
@@ -70,7 +69,7 @@ const (
 )
 
 // own reports whether a worker of ours ran it as a tool of an agent.
-func (u *use) own() bool { return strings.HasPrefix(u.typ, protocol.ToolPrefix) }
+func (u *use) own() bool { return protocol.IsTool(u.typ) }
 
 // refused reports whether a worker of ours said that it did not let it run.
 func (u *use) refused() bool { return u.denied && u.way == byActivity }
@@ -209,7 +208,7 @@ func (r *record) activity(e *historypb.HistoryEvent) {
 	if u.own() && r.decode(a.GetInput(), &call) {
 		call = protocol.Received(call, u.typ, u.id)
 		if u.call = &call; u.grant != nil && call.Agent != nil {
-			*u.grant = u.grant.Full(protocol.Known(call.ID, call.Agent.RunID, call.ContractHash, ""))
+			*u.grant = u.grant.Full(protocol.Known(call, ""))
 		}
 	}
 }
