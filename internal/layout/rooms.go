@@ -47,6 +47,7 @@ var Rooms = []Room{
 	{"blob", 1, "content-addressed bytes: the interface, the directory driver and the one in memory", nil, nil},
 	{"internal/gitproc", 1, "one configured git binary, run closed, bounded and reaped", []string{"golang.org/x/sys"}, nil},
 	{"internal/secret", 1, "a key or token from the environment or a file, read at each use, never shown", nil, []string{"net", "net/http"}},
+	{"internal/stdioproc", 1, "a program spoken to by stdin and stdout, which cannot outlive the worker", []string{"golang.org/x/sys"}, []string{"net", "net/http"}},
 	{"worktree", 1, "isolation, lease, patch, provider: words and policy, no git", nil, effects},
 
 	{"worktree/git/pack", 1, "git objects from packs and loose files, each hashed, damage an error", nil, []string{"os/exec", "net/http"}},
