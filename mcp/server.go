@@ -2,34 +2,40 @@ package mcp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
-	_ "github.com/modelcontextprotocol/go-sdk/mcp" // the client comes next
-
-	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/tool"
 )
 
 // Server is one MCP server as a source of tools. It is safe for concurrent use.
 type Server struct {
-	cfg Config
+	cfg    Config
+	say    *notices
+	web    *web
+	places *places
+	// life is the context of connections; end ends it.
+	life context.Context
+	end  context.CancelFunc
 
 	mu sync.Mutex
 	// offered and refused are of the last listing.
 	offered []*tool.Def
 	refused []Refused
+	// ending counts sessions that are being closed, until closed is set.
+	ending sync.WaitGroup
+	closed bool
 }
 
 // Refused is a tool that is not offered, and why.
 type Refused struct {
-	// Name is the server's own, without the prefix.
+	// Name is the server's own, without the prefix, and shortened if it is very long.
 	Name string
 	Why  string
 }
-
-// MaxMessage bounds one message over the wire, in bytes.
-const MaxMessage = 16 << 20
 
 // New checks everything that can be known without the server. Nothing is started or sent. Errors are *fault.ConfigError.
 func New(c Config) (*Server, error) {
@@ -37,21 +43,62 @@ func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return &Server{cfg: c}, nil
+	s := &Server{cfg: c, say: &notices{log: c.Log}}
+	if c.URL != "" {
+		s.web = newWeb(&s.cfg)
+	}
+	s.places = &places{server: s}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Name is that of the source.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Start connects and lists the tools once, so that what is wrong is known. It ends after StartTimeout.
+// Start connects and lists the tools once, so that what is wrong is known before an agent needs them. It ends after
+// StartTimeout. A configuration that does not fit the server is a *fault.ConfigError.
 func (s *Server) Start(ctx context.Context) error {
 	_, err := s.Tools(ctx)
 	return err
 }
 
-// Tools asks the server what it offers.
-func (s *Server) Tools(context.Context) ([]*tool.Def, error) {
-	return nil, &fault.NotBuiltError{Feature: "mcp"}
+// Tools asks the server anew what it offers. Tools that cannot be offered are left out, see Refused; a name in the
+// configuration that the server does not have is a *fault.ConfigError. It is the only method that a tool.Source needs beside
+// Name.
+func (s *Server) Tools(ctx context.Context) ([]*tool.Def, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StartTimeout)
+	defer cancel()
+	list, err := s.list(ctx)
+	if err != nil {
+		return nil, s.wrong(err)
+	}
+	defs, refused, err := s.define(list)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range refused {
+		if r.faulty {
+			s.say.once("refused "+r.Name, "assent: a tool of an MCP server is not offered", "tool", r.Name, "reason", r.Why)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offered, s.refused = defs, nil
+	for _, r := range refused {
+		s.refused = append(s.refused, r.Refused)
+	}
+	return slices.Clone(defs), nil
+}
+
+// wrong says which server an error is of.
+func (s *Server) wrong(err error) error {
+	if isConfig(err) {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("mcp server %q: no answer in time: %w", s.cfg.Name, err)
+	}
+	return fmt.Errorf("mcp server %q: %w", s.cfg.Name, err)
 }
 
 // Refused returns the tools of the last listing that are not offered, and why.
@@ -72,5 +119,37 @@ func (s *Server) names() []string {
 	return names
 }
 
-// Close ends sessions and programs. Calls fail after it.
-func (s *Server) Close() error { return nil }
+// later closes something that nobody waits for but Close.
+func (s *Server) later(end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go end()
+		return
+	}
+	s.ending.Go(end)
+}
+
+// Close ends sessions and programs, and returns when they have ended. Calls under way and later ones fail.
+func (s *Server) Close() error {
+	s.end()
+	err := s.places.close()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.ending.Wait()
+	}()
+	late := time.NewTimer(closeWait)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+	}
+	if s.web != nil {
+		s.web.close()
+	}
+	return err
+}

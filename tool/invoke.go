@@ -35,6 +35,12 @@ type Refused interface {
 	RefusedBy() string
 }
 
+// Unsure is an error with which a tool says that it cannot know whether its effect has happened, such as a connection that
+// broke before the answer came. Its Result is EFFECT_UNKNOWN, with Started set.
+type Unsure struct{ Message string }
+
+func (e Unsure) Error() string { return e.Message }
+
 // invalidArguments carries issues from the decoding inside a body to the Result.
 type invalidArguments []Issue
 
@@ -103,6 +109,11 @@ func failure(ctx context.Context, err error) (r Result) {
 	}
 	if refused := (Refused)(nil); errors.As(err, &refused) {
 		r := Deny(ByRule, refused.RefusedBy(), message(err))
+		r.Failure.Started = true
+		return r
+	}
+	if unsure := (Unsure{}); errors.As(err, &unsure) {
+		r := Fail(EffectUnknown, message(err))
 		r.Failure.Started = true
 		return r
 	}

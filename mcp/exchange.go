@@ -1,0 +1,118 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// exchange is one request to a server and what became of it. It travels in the context of the request: the SDK hands that
+// down to where bytes are written.
+type exchange struct {
+	// raw says that the result is kept here as it came, because the SDK would lose the digits of numbers and refuse what it
+	// does not know; the SDK is shown an empty one.
+	raw bool
+	// stub is that empty result.
+	stub json.RawMessage
+
+	mu sync.Mutex
+	id jsonrpc.ID
+	// sent says that the server may have it.
+	sent   bool
+	result json.RawMessage
+	failed *failure
+	// asked is what the server has asked for meanwhile that it cannot have.
+	asked string
+	// resumed counts how often the stream was opened again at the same place.
+	resumed int
+	place   string
+}
+
+type exchangeKey struct{}
+
+func (x *exchange) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// exchangeOf is nil for requests of the SDK's own.
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+func (x *exchange) begin(id jsonrpc.ID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.id, x.sent, x.result = id, false, nil
+}
+
+func (x *exchange) reached() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sent = true
+}
+
+func (x *exchange) maySent() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sent
+}
+
+// fail keeps the first failure, which is the cause of others.
+func (x *exchange) fail(f *failure) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.failed == nil {
+		x.failed = f
+	}
+}
+
+func (x *exchange) failure() *failure {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failed
+}
+
+func (x *exchange) answer(result json.RawMessage) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.result = result
+}
+
+func (x *exchange) answered() json.RawMessage {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.result
+}
+
+func (x *exchange) requestID() jsonrpc.ID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.id
+}
+
+// ask puts down what a server asked for.
+func (x *exchange) ask(what string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.asked = what
+}
+
+func (x *exchange) askedFor() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.asked
+}
+
+// resume counts the openings of a broken stream at one place.
+func (x *exchange) resume(place string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.place != place {
+		x.place, x.resumed = place, 0
+	}
+	x.resumed++
+	return x.resumed
+}

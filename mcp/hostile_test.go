@@ -1,0 +1,3 @@
+package mcp_test
+
+var rawServers = map[string]rawServer{}

@@ -1,0 +1,27 @@
+package mcp
+
+import (
+	"log/slog"
+	"sync"
+)
+
+// notices are what is said of a server once, however often it does it.
+type notices struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func (n *notices) once(what, msg string, args ...any) {
+	n.mu.Lock()
+	first := !n.told[what]
+	if n.told == nil {
+		n.told = map[string]bool{}
+	}
+	n.told[what] = true
+	n.mu.Unlock()
+	if first {
+		n.log.Warn(msg, args...)
+	}
+}

@@ -1,0 +1,156 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// place is where one session is kept: for the server as a whole, or for one directory. At most one connection is made at a
+// time, by a goroutine of its own, and everybody who needs it waits for that.
+type place struct {
+	server *Server
+	dir    string
+
+	mu      sync.Mutex
+	current *session
+	making  *making
+	// failures counts connections in a row that were not made, or broke before they were of use.
+	failures int
+	// users are calls under way; used is when the last one ended.
+	users  int
+	used   time.Time
+	closed bool
+}
+
+// making is a connection under way. Its result may be read when done is closed.
+type making struct {
+	done chan struct{}
+	conn *session
+	err  error
+}
+
+const (
+	// firstPause and mostPause are how long a new connection waits after one failure and after many.
+	firstPause = 100 * time.Millisecond
+	mostPause  = 10 * time.Second
+)
+
+var errClosed = errors.New("the server is closed")
+
+// session returns the session of the place, making one if there is none. It waits as long as ctx allows.
+func (p *place) session(ctx context.Context) (*session, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, errClosed
+	}
+	if p.current != nil && p.current.broken() {
+		p.drop()
+	}
+	if conn := p.current; conn != nil {
+		p.mu.Unlock()
+		return conn, nil
+	}
+	m := p.making
+	if m == nil {
+		m = &making{done: make(chan struct{}), err: errClosed}
+		p.making = m
+		go p.make(m, pause(p.failures))
+	}
+	p.mu.Unlock()
+	select {
+	case <-m.done:
+		return m.conn, m.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("it is not connected yet: %w", ctx.Err())
+	}
+}
+
+// drop forgets the current session and ends it. The caller holds the lock.
+func (p *place) drop() {
+	if p.failures++; p.current.wasUseful() {
+		p.failures = 0
+	}
+	p.server.later(p.current.close)
+	p.current = nil
+}
+
+func pause(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	return min(firstPause<<min(failures-1, 10), mostPause)
+}
+
+// make makes a connection in the server's own time, so that it outlives whoever asked for it first.
+func (p *place) make(m *making, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(p.server.life, wait+p.server.cfg.StartTimeout)
+	defer cancel()
+	conn, err := p.try(ctx, wait)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(m.done)
+	p.making = nil
+	switch {
+	case p.closed && conn != nil:
+		p.server.later(conn.close)
+	case p.closed:
+	case err != nil:
+		p.failures++
+		m.err = err
+	default:
+		m.conn, m.err, p.current = conn, nil, conn
+	}
+}
+
+func (p *place) try(ctx context.Context, wait time.Duration) (*session, error) {
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, errClosed
+		}
+	}
+	return p.server.connect(ctx, p.dir)
+}
+
+// enter and leave count who uses the place, so that it is not closed meanwhile.
+func (p *place) enter() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.users++
+}
+
+func (p *place) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.users--
+	p.used = time.Now()
+}
+
+// idle is since when nobody has used the place; false while somebody does.
+func (p *place) idle() (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used, p.users == 0
+}
+
+// close ends the place and waits for its session to end.
+func (p *place) close() {
+	p.mu.Lock()
+	p.closed = true
+	conn, m := p.current, p.making
+	p.current = nil
+	p.mu.Unlock()
+	if conn != nil {
+		conn.close()
+	}
+	if m != nil {
+		<-m.done
+	}
+}

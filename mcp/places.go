@@ -1,0 +1,144 @@
+package mcp
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// places are those of one server: a single one, or one for each directory.
+type places struct {
+	server *Server
+
+	mu      sync.Mutex
+	byDir   map[string]*place
+	scratch string
+	closed  bool
+	stop    chan struct{}
+}
+
+// Bounds of the places of a server with PerDir.
+const (
+	// mostPlaces bounds programs that run at once. Who needs another one gets an error, unless one of them is idle.
+	mostPlaces = 32
+	// idleTime is how long a program is kept that nobody uses.
+	idleTime = 5 * time.Minute
+	// sweepTime is how often idle ones are looked for.
+	sweepTime = 30 * time.Second
+)
+
+// take returns the place of a directory, entered. The caller leaves it.
+func (ps *places) take(dir string) (*place, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.closed {
+		return nil, errClosed
+	}
+	if p := ps.byDir[dir]; p != nil {
+		p.enter()
+		return p, nil
+	}
+	if len(ps.byDir) >= mostPlaces && !ps.evict() {
+		return nil, fmt.Errorf("it runs in %d directories already, and all of them are in use; try again when a call has ended", mostPlaces)
+	}
+	p := &place{server: ps.server, dir: dir, used: time.Now()}
+	if ps.byDir == nil {
+		ps.byDir = map[string]*place{}
+	}
+	ps.byDir[dir] = p
+	if dir != "" && ps.stop == nil {
+		ps.stop = make(chan struct{})
+		go ps.sweeping(ps.stop)
+	}
+	p.enter()
+	return p, nil
+}
+
+// evict closes the place that has been idle longest; false if all are in use. The caller holds the lock.
+func (ps *places) evict() bool {
+	var oldest *place
+	var since time.Time
+	for _, p := range ps.byDir {
+		if at, idle := p.idle(); idle && (oldest == nil || at.Before(since)) {
+			oldest, since = p, at
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(ps.byDir, oldest.dir)
+	ps.server.later(oldest.close)
+	return true
+}
+
+func (ps *places) sweeping(stop chan struct{}) {
+	tick := time.NewTicker(sweepTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case now := <-tick.C:
+			ps.sweep(now.Add(-idleTime))
+		}
+	}
+}
+
+// sweep closes places that nobody has used since then, and those whose directory is gone.
+func (ps *places) sweep(since time.Time) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for dir, p := range ps.byDir {
+		at, idle := p.idle()
+		if !idle {
+			continue
+		}
+		if _, err := os.Stat(dir); at.Before(since) || os.IsNotExist(err) {
+			delete(ps.byDir, dir)
+			ps.server.later(p.close)
+		}
+	}
+}
+
+// empty is a directory with nothing in it, for listings.
+func (ps *places) empty() (string, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.scratch != "" {
+		if _, err := os.Stat(ps.scratch); err == nil {
+			return ps.scratch, nil
+		}
+	}
+	dir, err := os.MkdirTemp("", "assent-mcp-")
+	if err != nil {
+		return "", fmt.Errorf("make an empty directory: %w", err)
+	}
+	// A server may compare its root with what the system calls it.
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	ps.scratch = dir
+	return dir, nil
+}
+
+// close ends all places at once and waits for them.
+func (ps *places) close() error {
+	ps.mu.Lock()
+	all, scratch := ps.byDir, ps.scratch
+	if ps.stop != nil && !ps.closed {
+		close(ps.stop)
+	}
+	ps.byDir, ps.scratch, ps.closed = nil, "", true
+	ps.mu.Unlock()
+	var wait sync.WaitGroup
+	for _, p := range all {
+		wait.Go(p.close)
+	}
+	wait.Wait()
+	if scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(scratch)
+}

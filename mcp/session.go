@@ -1,0 +1,252 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/stdioproc"
+)
+
+// session is one initialized connection to a server.
+type session struct {
+	cs   *sdk.ClientSession
+	wire *wire
+	// lines and proc are nil over HTTP.
+	lines *lines
+	proc  *stdioproc.Process
+	began time.Time
+
+	mu sync.Mutex
+	// useful is set when the server has answered something after it was initialized.
+	useful bool
+	gone   bool
+}
+
+// The versions of the protocol that are tried. A server of the older kind may hang at a question of the newer one, so it is
+// asked in its own way first; one that knows only the newer says so at once.
+const (
+	versionOfSessions = "2025-11-25"
+	versionOfRequests = "2026-07-28"
+)
+
+const (
+	// exitWait is how long an error waits for the exit code of a program that has closed its output.
+	exitWait = 2 * time.Second
+	// closeWait bounds the end of a session that does not answer.
+	closeWait = 15 * time.Second
+)
+
+// connect makes a session, or says why there is none.
+func (s *Server) connect(ctx context.Context, dir string) (*session, error) {
+	conn, err := s.open(ctx, dir, versionOfSessions)
+	if unspoken(err) {
+		conn, err = s.open(ctx, dir, versionOfRequests)
+	}
+	return conn, err
+}
+
+// unspoken reports that a server does not know how sessions begin.
+func unspoken(err error) bool {
+	var said *jsonrpc.Error
+	return errors.As(err, &said) && (said.Code == jsonrpc.CodeMethodNotFound || said.Code == sdk.CodeUnsupportedProtocolVersion)
+}
+
+// open makes a session in one version of the protocol.
+func (s *Server) open(ctx context.Context, dir, version string) (*session, error) {
+	conn := &session{began: time.Now()}
+	var roots []string
+	caps := &sdk.ClientCapabilities{}
+	if dir != "" {
+		roots, caps.RootsV2 = []string{dir}, &sdk.RootCapabilities{}
+	}
+	if s.cfg.URL != "" {
+		transport := &sdk.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: s.web.client(), MaxRetries: mostResumed,
+			DisableStandaloneSSE: true, MaxEventSize: -1} // events bounds them
+		c, err := transport.Connect(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		conn.wire = newWire(c, s.say, roots)
+		conn.wire.version = s.web.agreed
+	} else {
+		proc, err := stdioproc.Start(s.program(dir))
+		if err != nil {
+			return nil, s.cfg.named(err)
+		}
+		conn.proc, conn.lines = proc, newLines(proc.Stdin, proc.Stdout, s.say)
+		conn.wire = newWire(conn.lines, s.say, roots)
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "assent", Version: "1"}, &sdk.ClientOptions{Capabilities: caps,
+		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true}})
+	x := &exchange{}
+	type made struct {
+		cs  *sdk.ClientSession
+		err error
+	}
+	done := make(chan made, 1)
+	go func() {
+		cs, err := client.Connect(x.in(ctx), conn.wire, &sdk.ClientSessionOptions{ProtocolVersion: version})
+		done <- made{cs, err}
+	}()
+	var got made
+	select {
+	case got = <-done:
+	case <-ctx.Done():
+		got.err = ctx.Err()
+	}
+	if got.err == nil {
+		conn.cs = got.cs
+		return conn, nil
+	}
+	err := conn.why(ctx, x, got.err)
+	s.later(conn.close)
+	return nil, err
+}
+
+// program is what is started for a directory; empty is none.
+func (s *Server) program(dir string) stdioproc.Config {
+	c := stdioproc.Config{Command: s.cfg.Command, Env: s.cfg.Env, PassEnv: s.cfg.PassEnv, Dir: s.cfg.Dir, Log: s.cfg.Log}
+	if dir != "" {
+		c.Dir, c.Command = dir, make([]string, len(s.cfg.Command))
+		for i, arg := range s.cfg.Command {
+			c.Command[i] = strings.ReplaceAll(arg, Dir, dir)
+		}
+	}
+	return c
+}
+
+// why says what is known of a connection that was not made or broke.
+func (c *session) why(ctx context.Context, x *exchange, err error) error {
+	if f := x.failure(); f != nil {
+		return f
+	}
+	var f *failure
+	var said *jsonrpc.Error
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &said):
+		return said
+	}
+	broken := &failure{msg: quoted(err.Error()), refused: !x.maySent(), gone: true}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		broken.msg = "no answer in time"
+	}
+	if read := c.wire.err(); errors.As(read, &f) {
+		broken.msg = f.msg
+	} else if read != nil && !errors.Is(read, io.EOF) && !errors.Is(read, os.ErrClosed) {
+		broken.msg = quoted(read.Error())
+	}
+	if c.proc == nil {
+		return broken
+	}
+	if ctx.Err() == nil {
+		late := time.NewTimer(exitWait)
+		defer late.Stop()
+		select {
+		case <-c.proc.Done():
+		case <-late.C:
+		}
+	}
+	var exit *stdioproc.ExitError
+	if errors.As(c.proc.Err(), &exit) {
+		broken.msg = "the program " + exit.Error()
+	} else if text := c.proc.Stderr(); text != "" {
+		broken.msg += "; the end of its stderr:\n" + text
+	}
+	if text := c.lines.printed(); text != "" && !strings.Contains(broken.msg, text) {
+		broken.msg += fmt.Sprintf("; it prints to its standard output, which is for messages alone: %q", text)
+	}
+	return broken
+}
+
+// ask sends one request and returns the result as it came. The error is a *failure, a *jsonrpc.Error that the server gave,
+// or the context's.
+func (c *session) ask(ctx context.Context, stub string, send func(context.Context, *sdk.ClientSession) error) (json.RawMessage, string, error) {
+	x := &exchange{raw: true, stub: json.RawMessage(stub)}
+	err := send(x.in(ctx), c.cs)
+	c.wire.forget(x)
+	raw := x.answered()
+	var said *jsonrpc.Error
+	if raw != nil || errors.As(err, &said) && x.failure() == nil {
+		c.mu.Lock()
+		c.useful = true
+		c.mu.Unlock()
+	}
+	switch {
+	case raw != nil:
+		return raw, x.askedFor(), nil
+	case err == nil:
+		return nil, x.askedFor(), &failure{msg: "the answer has no result"}
+	case ctx.Err() != nil && x.failure() == nil:
+		return nil, x.askedFor(), ctx.Err()
+	}
+	err = c.why(ctx, x, err)
+	var f *failure
+	if errors.As(err, &f) && f.gone {
+		c.mu.Lock()
+		c.gone = true
+		c.mu.Unlock()
+	}
+	return nil, x.askedFor(), err
+}
+
+// broken reports that the session is of no more use.
+func (c *session) broken() bool {
+	select {
+	case <-c.wire.done:
+		return true
+	default:
+	}
+	if c.proc != nil && c.proc.Err() != nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
+func (c *session) wasUseful() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.useful
+}
+
+// close ends the session, whatever the server does about it.
+func (c *session) close() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if c.cs != nil {
+			_ = c.cs.Close()
+		}
+		_ = c.wire.Close()
+	}()
+	if c.proc != nil {
+		_ = c.wire.Close()
+		_ = c.proc.Close()
+	}
+	late := time.NewTimer(closeWait)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+	}
+}
+
+// isConfig is for errors that no new attempt mends.
+func isConfig(err error) bool {
+	var built *fault.NotBuiltError
+	return fault.IsConfig(err) || errors.As(err, &built)
+}
