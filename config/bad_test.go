@@ -185,7 +185,7 @@ var badWorker = map[string]string{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, table := range []map[string]string{badForm, badPolicy, badModels, badProfile, badWorker} {
+	for _, table := range []map[string]string{badForm, badPolicy, badModels, badProfile, badWorker, badMCP} {
 		for text, want := range table {
 			name, _, _ := strings.Cut(text, "\n")
 			t.Run(name[:min(len(name), 60)], func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestHostileFilesAreCheap(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, table := range []map[string]string{badForm, badPolicy, badProfile, badWorker} {
+	for _, table := range []map[string]string{badForm, badPolicy, badProfile, badWorker, badMCP} {
 		for text := range table {
 			if len(text) < 1000 {
 				f.Add(text)

@@ -100,7 +100,10 @@ func (w Warning) String() string {
 // Lint returns what a reviewer would ask about, in the order of the file. The tools are those that are known without a
 // worker, and sets the names that stand for several of them.
 func (f *File) Lint(tools []tool.Info, sets map[string][]string) []Warning {
-	p := permission.LintPolicy{Engine: f.Engine, Tools: tools, Sets: sets}
+	p := permission.LintPolicy{Engine: f.Engine, Tools: tools, Sets: sets, Servers: map[string]string{}}
+	for name, s := range f.MCP {
+		p.Servers[name] = s.PrefixOf(name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Profiles)) {
 		profile := f.Profiles[name]
 		p.Profiles = append(p.Profiles, permission.LintProfile{Key: "profiles." + name, Layer: profile.Permissions,

@@ -26,7 +26,9 @@ type File struct {
 	Keys     map[string]ed25519.PublicKey
 	Profiles map[string]Profile
 	Models   Models
-	Worker   Worker
+	// MCP maps the name of a server, which stands for its tools in a profile's list, to what is said of it.
+	MCP    map[string]MCPServer
+	Worker Worker
 
 	source *reader // knows the place of every key
 }

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +77,16 @@ func TestEveryKey(t *testing.T) {
 			Key: endpoint.Key{Env: "GATEWAY_KEY"}, Auth: endpoint.Bearer, Headers: map[string]string{"X-Team": "blue"}}},
 	}, f.Models.Providers)
 	assert.Equal(t, []string{"anthropic", "gateway", "ollama", "openai", "scripted"}, f.ProviderNames())
+	prefix := "gh"
+	assert.Equal(t, map[string]config.MCPServer{
+		"fs": {Key: "mcp.fs", Command: []string{"npx", "--no-install", "mcp-server-filesystem", "{dir}"}, PerDir: true,
+			Env: map[string]string{"NODE_ENV": "production"}, PassEnv: []string{"HTTPS_PROXY"}, Deny: []string{"move_file"},
+			Risk: map[string]tool.Risk{"read_text_file": tool.Read, "write_file": tool.Write}, Idempotent: []string{"write_file"},
+			StartTimeout: 20 * time.Second, CallTimeout: time.Minute, MaxResult: 1 << 20, Required: true},
+		"github": {Key: "mcp.github", URL: "https://mcp.example.com/mcp", Headers: map[string]string{"X-Team": "blue"},
+			Token: endpoint.Key{Env: "GITHUB_TOKEN"}, Prefix: &prefix, Allow: []string{"search"}, ApproveAll: true},
+		"local": {Key: "mcp.local", Command: []string{filepath.Join(dir, "bin/server")}, Dir: "/srv/data", Approval: []string{"send"}, Required: true},
+	}, f.MCP)
 	assert.Equal(t, config.Worker{
 		TaskQueue: "assent", Address: "127.0.0.1:7233", Namespace: "default", Dir: dir, Blobs: "/var/lib/assent/blobs",
 		GrantKeyFile: filepath.Join(dir, "keys/grant"),
@@ -157,16 +166,4 @@ func TestExcerpt(t *testing.T) {
 	_, err = config.Parse("p.yaml", []byte(strings.Repeat(" ", 200)+"engin: 1"))
 	require.ErrorAs(t, err, &c)
 	assert.NotContains(t, c.Excerpt, "^", "a mark beyond the cut would point at nothing")
-}
-
-func TestNotBuilt(t *testing.T) {
-	for text, want := range map[string]string{
-		"mcp: {servers: {}}": "a.yaml:1:6: mcp: cannot be used: MCP is not available in this version",
-	} {
-		_, err := config.Parse("a.yaml", []byte(text))
-		assert.EqualError(t, err, want)
-		var missing *fault.NotBuiltError
-		assert.True(t, errors.As(err, &missing))
-		assert.True(t, fault.IsConfig(err))
-	}
 }

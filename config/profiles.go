@@ -27,7 +27,7 @@ func (r *reader) file(f *File, root value) {
 		field{"engine", f.engine},
 		field{"profiles", f.profiles},
 		field{"models", f.models},
-		field{"mcp", func(v value) { v.notBuilt("MCP") }},
+		field{"mcp", f.mcp},
 		field{"worker", f.worker},
 	)
 	if r.err == nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/toolbox"
 )
 
@@ -18,13 +17,6 @@ var (
 	envName    = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]*\z`)
 	filterName = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]*\z`)
 )
-
-// notBuilt refuses a section whose capability is specified and does not exist yet.
-func (v value) notBuilt(feature string) {
-	e := v.r.errorAt(placeOfNode(v.node), v.key, "cannot be used")
-	e.Cause = &fault.NotBuiltError{Feature: feature}
-	v.r.fail(e)
-}
 
 func (f *File) models(v value) {
 	v.fields(

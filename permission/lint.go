@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -55,6 +56,8 @@ type LintPolicy struct {
 	Tools []tool.Info
 	// Sets are the names that stand for several tools in a profile's list.
 	Sets map[string][]string
+	// Servers are names that stand for tools which nobody knows without asking, each with what their names begin with.
+	Servers map[string]string
 }
 
 // LintProfile is one profile of a LintPolicy.
@@ -274,9 +277,12 @@ func (l *linter) toolNames(place string, names Strings, command bool) {
 		key := element(place+".tool", names, i)
 		info, known := l.tools[name]
 		set := l.policy.Sets[name]
+		prefix, isServer := l.policy.Servers[name]
 		switch {
 		case known && command && !readsCommand(info):
 			l.find(key, FindTool, "%s has no command: an argv rule makes every call of it ask", name)
+		case isServer:
+			l.find(key, FindTool, "%s is a server, and rules name tools: those of it begin with %s", name, cmp.Or(prefix, "nothing of their own"))
 		case set != nil:
 			l.find(key, FindTool, "%s is a set of tools, and rules name tools: %s", name, strings.Join(set, ", "))
 		case !l.names[name]:
@@ -302,8 +308,13 @@ func readsCommand(info tool.Info) bool {
 	return has || len(info.Parameters) == 0
 }
 
-// near returns the known tool that a slip of the pen makes of name, or nothing.
+// near returns the known tool that a slip of the pen makes of name, or nothing. What may be the tool of a server is no slip.
 func (l *linter) near(name string) string {
+	for _, prefix := range l.policy.Servers {
+		if strings.HasPrefix(name, prefix) {
+			return ""
+		}
+	}
 	for _, info := range l.policy.Tools {
 		if name != info.Name && slip(strings.ToLower(name), strings.ToLower(info.Name)) {
 			return info.Name
@@ -345,13 +356,17 @@ func (l *linter) profileWords(c *lintChain, p LintProfile) {
 		key := fmt.Sprintf("%s.tools[%d]", p.Key, i)
 		_, known := l.tools[name]
 		set, isSet := l.policy.Sets[name]
-		if !known && !isSet {
+		_, server := l.policy.Servers[name]
+		if !known && !isSet && !server {
 			if near := l.near(name); near != "" {
 				l.find(key, FindTool, "no tool is known as %s, did you mean %s", name, near)
 			}
 		}
 		if !p.Readonly {
 			continue
+		}
+		if server && !p.Layer.InheritPermissions && !c.covers(tool.Undeclared) {
+			l.find(key, FindReadonly, "readonly isolation does not bind tools of %s that declare no risk: {risk: undeclared} in ask or deny covers them", name)
 		}
 		var denied []string
 		for _, member := range append([]string{name}, set...) {

@@ -228,6 +228,24 @@ func TestLintRunsPrograms(t *testing.T) {
 	}
 }
 
+// The tools of a server are known when it is asked, so no name of one is a slip of the pen.
+func TestLintServers(t *testing.T) {
+	for profile, want := range map[string][]string{
+		`{}`: {"engine.deny[0].tool[0] tool: fs is a server, and rules name tools: those of it begin with sh",
+			"p.tools[0] readonly: readonly isolation does not bind tools of fs that declare no risk: {risk: undeclared} in ask or deny covers them",
+			"p.tools[1] readonly: readonly isolation does not bind shell, which can write whatever it says: ask for it or deny it"},
+		`{"preset":"strict"}`: {"engine.deny[0].tool[0] tool: fs is a server, and rules name tools: those of it begin with sh"},
+	} {
+		p := permission.LintPolicy{Engine: layerOf(t, `{"deny":[{"tool":["fs","shel"]}]}`), Tools: lintTools, Servers: map[string]string{"fs": "sh"},
+			Profiles: []permission.LintProfile{{Key: "p", Layer: layerOf(t, profile), Tools: []string{"fs", "shell"}, Readonly: true}}}
+		var got []string
+		for _, f := range permission.Lint(p) {
+			got = append(got, fmt.Sprintf("%s %s: %s", f.Key, f.Kind, f.Message))
+		}
+		require.Equal(t, want, got)
+	}
+}
+
 // What nobody has checked is no reason to fall over.
 func TestLintUnchecked(t *testing.T) {
 	require.Empty(t, permission.Lint(permission.LintPolicy{Engine: permission.Layer{Deny: []permission.Rule{{}}, Vetted: []permission.Vetted{{}}}}))
