@@ -178,16 +178,14 @@ func (f *File) ProviderNames() []string {
 	return names
 }
 
-// Locate gives an error about a key of a section its place in the file, if it is a *fault.ConfigError.
+// Locate gives an error about a key of a section its place in the file, if it is a *fault.ConfigError. An empty section
+// means that the key is complete.
 func (f *File) Locate(section string, err error) error {
 	var e *fault.ConfigError
 	if !errors.As(err, &e) || e.File != "" || f.source == nil {
 		return err
 	}
-	key := section
-	if e.Key != "" {
-		key += "." + e.Key
-	}
+	key := strings.Trim(section+"."+e.Key, ".")
 	p := f.source.nearest(key)
 	located := *e
 	located.Key = key

@@ -44,7 +44,10 @@ type DriftError struct {
 }
 
 // Error lists the drifted tools by kind.
-func (e *DriftError) Error() string {
+func (e *DriftError) Error() string { return "toolset differs from its attestation: " + e.Changes() }
+
+// Changes lists the drifted tools by kind, and nothing else.
+func (e *DriftError) Changes() string {
 	var parts []string
 	for _, p := range []struct {
 		what  string
@@ -58,7 +61,7 @@ func (e *DriftError) Error() string {
 		// The hashes by tool agree and the hash of the whole does not: somebody edited the attestation.
 		parts = append(parts, "the attestation contradicts itself; make it anew")
 	}
-	return "toolset differs from its attestation: " + strings.Join(parts, "; ")
+	return strings.Join(parts, "; ")
 }
 
 // Unwrap returns the drift as a *fault.ConfigError.

@@ -63,7 +63,7 @@ func (a *app) outputFlag(cmd *cobra.Command) {
 
 // narrowing are the flags whose absence means more than any value would: everything, everybody, as it is, unproved.
 var narrowing = []string{"address", "namespace", "workflow", "query", "tool", "input", "input-file", "expires", "by", "sign", "name",
-	"run", "runs", "grant-key", "policy", "to", "check", "id", "requested-by", "also", "blobs", "config", "model", "root", "repo", "ref", "large"}
+	"run", "runs", "grant-key", "policy", "to", "check", "id", "requested-by", "also", "blobs", "config", "model", "root", "repo", "ref", "large", "server"}
 
 // noneEmpty refuses an empty value of such a flag: it is a variable that a script has not set. Flags that have a default
 // look at theirs themselves.

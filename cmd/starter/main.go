@@ -81,7 +81,7 @@ func (a *app) root() *cobra.Command {
 	worker.Hidden = true
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.watchCommand(), a.showCommand(), a.listCommand(), a.modelsCommand(), a.patchCommand(), a.worktreesCommand(), a.blobsCommand(), a.verifyCommand(),
 		a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.revokeCommand(), a.keygenCommand(), a.explainCommand(), a.matchCommand(),
-		a.policyCommand(), worker)
+		a.policyCommand(), a.toolsCommand(), worker)
 	return root
 }
 

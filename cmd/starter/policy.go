@@ -12,7 +12,7 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "policy",
-		Short:   "Check policy files, attest toolsets, replay recorded calls",
+		Short:   "Check policy files, replay recorded calls",
 		Example: "  starter policy check policy.yaml",
 		GroupID: groupPolicy,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -23,7 +23,7 @@ func (a *app) policyCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.policyCheckCommand(), a.policyAttestCommand(), a.policyReplayCommand())
+	cmd.AddCommand(a.policyCheckCommand(), a.movedAttestCommand(), a.policyReplayCommand())
 	return cmd
 }
 

@@ -56,6 +56,7 @@ type Process struct {
 	deployment config.Deployment
 
 	worker worker.Worker
+	mcp    *MCP
 	trees  *git.Driver
 	log    *slog.Logger
 	fatal  chan error
@@ -80,6 +81,10 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, inFile(o.Config, err)
 	}
+	servers, err := OpenMCP(f, log)
+	if err != nil {
+		return nil, inFile(o.Config, err)
+	}
 	s := o.Connect
 	s.FileAddress, s.FileNamespace, s.Log = f.Worker.Address, f.Worker.Namespace, log
 	server, err := connect.Dial(ctx, s)
@@ -87,14 +92,31 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{Server: server, Queue: queue(o.Queue, f), HostID: cfg.HostID, Profiles: len(f.Profiles),
-		repos: slices.Sorted(maps.Keys(f.Worker.Worktrees.Repos)), trees: trees, log: log,
+		repos: slices.Sorted(maps.Keys(f.Worker.Worktrees.Repos)), mcp: servers, trees: trees, log: log,
 		deployment: f.Worker.Deployment, fatal: make(chan error, 1)}
 	cfg.ContinueAfter = o.ContinueAfter
-	if err := p.start(cfg, o.DeadlockDetection); err != nil {
-		server.Close()
+	if err := p.serve(ctx, cfg, o.DeadlockDetection); err != nil {
+		p.close()
 		return nil, inFile(o.Config, err)
 	}
 	return p, nil
+}
+
+// serve starts the MCP servers, and with them the worker.
+func (p *Process) serve(ctx context.Context, cfg engine.Config, deadlockDetection time.Duration) error {
+	err := p.mcp.Start(ctx, cfg.Tools)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.mcp.Failed(); err != nil {
+		return err
+	}
+	// Their tools run as tool.<name>, which the dynamic activity of this worker serves.
+	cfg.Sources, cfg.Dynamic = p.mcp.Sources(), len(p.mcp.Servers()) > 0
+	return p.start(cfg, deadlockDetection)
 }
 
 // inFile says in which file a key is that was found wrong after reading.
@@ -118,7 +140,7 @@ func queue(flag string, f *config.File) string {
 // assemble makes the engine's configuration of a file. Nothing of it needs the server.
 func assemble(f *config.File, log *slog.Logger) (engine.Config, *git.Driver, error) {
 	var cfg engine.Config
-	defs, sets, err := tools(f)
+	defs, sets, err := Tools(f)
 	if err != nil {
 		return cfg, nil, err
 	}
@@ -200,13 +222,21 @@ func (p *Process) Fatal() <-chan error { return p.fatal }
 func (p *Process) Stop() {
 	p.once.Do(func() {
 		p.worker.Stop()
-		if p.trees != nil {
-			if err := p.trees.Close(); err != nil {
-				p.log.Warn("worktrees were not closed", "error", err)
-			}
-		}
-		p.Server.Close()
+		p.close()
 	})
+}
+
+// close ends what the worker used, which polls no more.
+func (p *Process) close() {
+	if err := p.mcp.Close(); err != nil {
+		p.log.Warn("MCP servers were not ended", "error", err)
+	}
+	if p.trees != nil {
+		if err := p.trees.Close(); err != nil {
+			p.log.Warn("worktrees were not closed", "error", err)
+		}
+	}
+	p.Server.Close()
 }
 
 // ready is the one line that says that tasks are taken. Programs that start a worker wait for it.
@@ -215,17 +245,15 @@ func (p *Process) ready(w io.Writer) {
 	if p.HostID != "" {
 		host = ", worktrees on host " + p.HostID
 	}
-	noun := "profiles"
-	if p.Profiles == 1 {
-		noun = "profile"
-	}
-	fmt.Fprintf(w, "worker ready: queue %q, namespace %q, server %s, %d %s%s%s\n", p.Queue, p.Server.Namespace, p.Server.Address, p.Profiles, noun, host, p.build())
+	fmt.Fprintf(w, "worker ready: queue %q, namespace %q, server %s, %s%s%s%s\n", p.Queue, p.Server.Namespace, p.Server.Address,
+		plural(p.Profiles, "profile"), p.mcp.count(), host, p.build())
 }
 
-// doubts names the repositories that no agent could work on now, and says that no agent comes to this build yet. It
-// stops nobody: a repository may be cloned later, and until then an agent that asks for it is refused.
+// doubts names the repositories that no agent could work on now, and says that no agent comes to this build yet, and which
+// MCP servers do not answer. It stops nobody: a repository may be cloned later, and until then an agent that asks for it is refused.
 func (p *Process) doubts(ctx context.Context, w io.Writer) {
 	p.notCurrent(ctx, w)
+	p.mcp.doubts(w)
 	for _, name := range p.repos {
 		if _, err := p.trees.Resolve(ctx, worktree.Isolation{Kind: worktree.Tree, Repo: name}); err != nil {
 			fmt.Fprintf(w, "warning: repository %q cannot be worked on now: %v\n", name, err)
@@ -236,6 +264,9 @@ func (p *Process) doubts(ctx context.Context, w io.Writer) {
 // Run starts a worker, says on stdout that it is ready, and stops it when ctx ends, which is no error.
 func Run(ctx context.Context, o Options, stdout io.Writer) error {
 	p, err := Start(ctx, o)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was told to stop before it was ready
+	}
 	if err != nil {
 		return err
 	}

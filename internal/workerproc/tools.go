@@ -6,8 +6,8 @@ import (
 	"github.com/assent-dev/assent/toolbox"
 )
 
-// tools returns the first-party tools and their sets.
-func tools(f *config.File) ([]*tool.Def, map[string][]string, error) {
+// Tools returns the first-party tools that a worker with this file serves, and the names that stand for several of them.
+func Tools(f *config.File) ([]*tool.Def, map[string][]string, error) {
 	defs, err := toolbox.All(toolbox.Config{
 		Shell: toolbox.ShellConfig{Engine: f.Worker.Shell.Engine, Env: f.Worker.Shell.Env},
 		Exec:  toolbox.ExecConfig{Env: f.Worker.Shell.Env},

@@ -22,7 +22,7 @@ func TestFetchReachesWhatTheFileAdmits(t *testing.T) {
 	} {
 		f, err := config.Parse("assent.yaml", []byte(text))
 		require.NoError(t, err)
-		defs, _, err := tools(f)
+		defs, _, err := Tools(f)
 		require.NoError(t, err)
 		ran := false
 		for _, d := range defs {
