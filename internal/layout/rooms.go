@@ -75,6 +75,8 @@ var Rooms = []Room{
 	{"model/openai", 5, "the driver of OpenAI's Responses and Chat Completions, and of servers that speak them", []string{"github.com/openai/openai-go/v3"}, nil},
 	{"mcp", 5, "tools of MCP servers: sessions, listings, calls, results, all bounded", []string{"github.com/modelcontextprotocol/go-sdk"}, nil},
 	{"model/modeltest", 5, "providers on loopback that speak the wire formats, for tests", nil, nil},
+	{"internal/mcptest", 5, "MCP servers for tests: good, hostile, the SDK's examples, servers from npm", nil, nil},
+	{"internal/mcptest/server", 5, "the good and the hostile server, as a program", []string{"github.com/modelcontextprotocol/go-sdk"}, nil},
 	{"plugins", 5, "retry, metrics, redaction, audit, loop detection: plugins for everybody's tools", nil, []string{"os", "net/http", "expvar"}},
 	{"protocol", 5, "every name and payload on the Temporal wire", nil, effects},
 
