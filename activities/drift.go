@@ -20,7 +20,7 @@ func (e *Engine) frozen(ctx context.Context, f protocol.ToolFacts, running bool)
 		switch {
 		case !ok:
 			return nil, fmt.Sprintf("this worker does not have the tool %q", f.Name)
-		case def.ContractHash() != f.ContractHash:
+		case !protocol.SameContract(f.ContractHash, def.ContractHash()):
 			return nil, fmt.Sprintf("this worker's contract of %q differs from the one the agent started with", f.Name)
 		}
 		return def, ""
@@ -59,7 +59,7 @@ func drifted(d *tool.Def, f protocol.ToolFacts) string {
 	}
 	i := d.Info()
 	switch {
-	case d.ContractHash() != f.ContractHash:
+	case !protocol.SameContract(f.ContractHash, d.ContractHash()):
 		return fmt.Sprintf("the source %q offers the tool %q with another description or schema than the one the agent started with", f.Source, f.Name)
 	case severity(i.Risk) > severity(f.Risk):
 		return fmt.Sprintf("the tool %q of the source %q is of risk %s now and was %s when the agent started", f.Name, f.Source, said(i.Risk), said(f.Risk))

@@ -81,6 +81,7 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	if drift != "" {
 		return tool.Fail(tool.ContractDrift, drift), nil
 	}
+	call.ContractHash = def.ContractHash()
 	if err := e.sameStore(call.Store); err != nil {
 		return tool.Fail(tool.ContractDrift, explain(err)), nil
 	}
@@ -189,6 +190,11 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	if info.IsLocalActivity {
 		// Its id is the SDK's own and nobody attests it: gate and activity are one process.
 		place.ActivityID, call.ID = g.CallID, g.CallID
+	}
+	if g != slim && e.cfg.Keys.Empty() {
+		// What was filled in is under a signature that this worker cannot check: one that has the key may.
+		r := tool.Fail(tool.ContractDrift, "the call's grant is signed, and this worker has no key to check it")
+		return &r
 	}
 	if err := e.cfg.Keys.Verify(g, place, inputDigest, time.Now()); err != nil {
 		why, late := err.Error(), new(protocol.GrantError)

@@ -143,6 +143,61 @@ func TestGrants(t *testing.T) {
 	}
 }
 
+// What a slim grant leaves out is under its signature: a worker that has no key to check that takes nothing for granted.
+func TestASlimGrantNeedsAKey(t *testing.T) {
+	for name, tc := range map[string]struct {
+		slim  bool
+		input string
+		want  string
+	}{
+		"slim":                       {true, `{"path":"a"}`, "no key to check it"},
+		"slim, for other arguments":  {true, `{"path":"b"}`, "no key to check it"},
+		"whole":                      {false, `{"path":"a"}`, ""},
+		"whole, for other arguments": {false, `{"path":"b"}`, "other arguments"},
+	} {
+		b := newBench(t, activities.Config{})
+		call, g, p := b.callOf("run", `{"path":"a"}`)
+		call.Agent = &tool.Agent{RunID: runID}
+		signed := ring(t).Sign(g, p)
+		if tc.slim {
+			signed = signed.Slim(g)
+		}
+		b.granted(signed)
+		call.Input = json.RawMessage(tc.input)
+		r := b.invoke(call, "run")
+		if tc.want == "" {
+			require.Equal(t, tool.OK, r.Code, name)
+			continue
+		}
+		require.Contains(t, r.Failure.Message, tc.want, name)
+		require.Equal(t, tc.slim, r.Code == tool.ContractDrift, "%s: another worker may have the key", name)
+		require.Empty(t, b.ran, name)
+	}
+}
+
+// A call carries the beginning of its contract, and its grant is for all of it.
+func TestTheBeginningOfAContractIsNotEnough(t *testing.T) {
+	for name, change := range map[string]func(*tool.Call, *protocol.Grant, *protocol.Grant){
+		"signed for a contract that begins alike": func(_ *tool.Call, g, known *protocol.Grant) {
+			g.ContractHash = g.ContractHash[:32] + strings.Repeat("0", 32)
+			known.ContractHash = g.ContractHash
+		},
+		"too short": func(c *tool.Call, _, _ *protocol.Grant) { c.ContractHash = c.ContractHash[:15] },
+		"none":      func(c *tool.Call, _, _ *protocol.Grant) { c.ContractHash = "" },
+	} {
+		b := newBench(t, activities.Config{Keys: ring(t)})
+		call, g, p := b.callOf("run", `{"path":"a"}`)
+		call.Agent = &tool.Agent{RunID: runID}
+		known := g
+		sent := protocol.Sent(call, "tool.run")
+		require.Len(t, sent.ContractHash, 16)
+		change(&sent, &g, &known)
+		b.granted(ring(t).Sign(g, p).Slim(known))
+		require.NotEqual(t, tool.OK, b.invoke(sent, "run").Code, name)
+		require.Empty(t, b.ran, name)
+	}
+}
+
 // A tool that may be repeated runs under the grant of a run before a reset.
 func TestAReadMayRunAfterAReset(t *testing.T) {
 	b := newBench(t, activities.Config{Keys: ring(t)})

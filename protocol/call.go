@@ -13,17 +13,27 @@ func IdempotencyKey(agentRun, callID, digest string) string {
 	return agentRun + "/" + callID + "-" + digest
 }
 
-// Sent is a call as it travels to a worker of ours: without what the worker knows from its activity. The worker makes it
-// whole again with Received, and the idempotency key with IdempotencyKey.
+// Sent is a call as it travels to a worker of ours: without what the worker knows from its activity, and with the beginning of
+// its contract. The worker makes it whole again with Received, the contract of the tool that it serves and IdempotencyKey.
 func Sent(c tool.Call, activityType string) tool.Call {
 	c.ID, c.IdempotencyKey = "", ""
 	if activityType != ActivityCallTool {
 		c.Name = ""
 	}
+	c.ContractHash = c.ContractHash[:min(len(c.ContractHash), sentContract)]
 	if c.Isolation == string(worktree.None) {
 		c.Isolation = ""
 	}
 	return c
+}
+
+// sentContract is how much of a contract's digest travels with a call, in characters.
+const sentContract = 16
+
+// SameContract reports whether sent, of a call, can be the contract whose digest is whole. It tells drift, and nothing else: the
+// call's grant is for the whole digest.
+func SameContract(sent, whole string) bool {
+	return sent == whole || len(sent) == sentContract && strings.HasPrefix(whole, sent)
 }
 
 // Received is a call with what its activity says of it: its id, and of `tool.<name>` the name. What the call says itself stays.

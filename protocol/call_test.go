@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,22 @@ func TestSentToASharedActivity(t *testing.T) {
 	for _, other := range []string{"", "tool", "assent.Agent", "assent.CallTool2", "xassent.CallTool", protocol.ActivityGenerate} {
 		require.False(t, protocol.IsTool(other), other)
 	}
+}
+
+// The beginning of a contract tells whether a worker has another one.
+func TestSameContract(t *testing.T) {
+	whole := strings.Repeat("0123456789abcdef", 4)
+	sent := protocol.Sent(tool.Call{ContractHash: whole}, "tool.run").ContractHash
+	require.Equal(t, whole[:16], sent)
+	for contract, same := range map[string]bool{sent: true, whole: true, sent[:15]: false, whole[:17]: false, "": false, sent + "x": false, whole + "0": false} {
+		require.Equal(t, same, protocol.SameContract(contract, whole), contract)
+	}
+}
+
+// A policy is named by half of its digest.
+func TestNamedPolicy(t *testing.T) {
+	require.Equal(t, strings.Repeat("a", 32), protocol.NamedPolicy(strings.Repeat("a", 64)))
+	require.Equal(t, "p", protocol.NamedPolicy("p"))
 }
 
 // A decision leaves out run and policy only where both are what history has said.

@@ -24,13 +24,14 @@ type Grant struct {
 	RunID        string `json:"run,omitempty"`
 	ContractHash string `json:"contract,omitempty"`
 	// Source is that of tool.Call: two sources may offer one contract and mean something else.
-	Source       string `json:"source,omitempty"`
-	InputDigest  string `json:"input,omitempty"`
+	Source      string `json:"source,omitempty"`
+	InputDigest string `json:"input,omitempty"`
+	// PolicyDigest is the policy's NamedPolicy: it only has to name it, and is under the MAC.
 	PolicyDigest string `json:"policy,omitempty"`
 	// Expires is the last Unix second at which the activity may start; 0 means no bound.
 	Expires int64  `json:"exp,omitempty"`
 	KeyID   string `json:"kid,omitempty"`
-	// MAC is unpadded URL base64 of HMAC-SHA256 over Material; empty without a key.
+	// MAC is unpadded URL base64 of the first 128 bits of HMAC-SHA256 over Material; empty without a key.
 	MAC string `json:"mac,omitempty"`
 }
 
@@ -42,8 +43,14 @@ type Place struct {
 	ActivityID   string `json:"id"`
 }
 
-// Known is what the worker of a tool activity knows of its grant by itself: what the call of an agent says, and the digest of
-// the arguments that the worker has.
+// NamedPolicy is the first half of a policy's digest.
+func NamedPolicy(digest string) string {
+	const half = 32
+	return digest[:min(len(digest), half)]
+}
+
+// Known is what the worker of a tool activity knows of its grant by itself: what the call of an agent says, with the contract of
+// the tool that the worker serves, and the digest of the arguments that it has.
 func Known(call tool.Call, digest string) Grant {
 	return Grant{CallID: call.ID, RunID: call.Agent.RunID, ContractHash: call.ContractHash, Source: call.Source, InputDigest: digest}
 }
@@ -152,10 +159,13 @@ func (r Keyring) Sign(g Grant, p Place) Grant {
 	return g
 }
 
+// macSize is the length of a MAC in bytes. It is not found by searching at leisure, as a collision is: each guess takes a call.
+const macSize = 16
+
 func mac(secret, material []byte) string {
 	h := hmac.New(sha256.New, secret)
 	h.Write(material)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:macSize])
 }
 
 // GrantError says why a grant does not permit an activity.

@@ -46,7 +46,7 @@ func TestSignedGrantIsAsPublished(t *testing.T) {
 	g := ring(t, k1).Sign(grant, place)
 	require.Equal(t, protocol.GrantVersion, g.Version)
 	require.Equal(t, "k1", g.KeyID)
-	require.Equal(t, "gvkiZ048_EmTWMU-tnmCIUPRTvjT8jZrR7iZ_cRyD-0", g.MAC)
+	require.Equal(t, "gvkiZ048_EmTWMU-tnmCIQ", g.MAC)
 	require.NoError(t, ring(t, k1).Verify(g, place, "i", early))
 	require.Equal(t, g, ring(t, k1).Sign(g, place), "signing again gives the same grant")
 }

@@ -104,15 +104,19 @@ const codeNeverStarted tool.Code = "never-started"
 func (g *gate) toolContext(ctx workflow.Context, p *permit, id, queue string) workflow.Context {
 	o := workflow.ActivityOptions{
 		ActivityID: id, TaskQueue: queue, StartToCloseTimeout: longest, HeartbeatTimeout: heartbeat,
-		WaitForCancellation: true, Summary: summary(p),
-		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		WaitForCancellation: true,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+	}
+	if p.approved != nil || p.facts.CallTool {
+		// Of other calls the event says with its type all that a summary could.
+		o.Summary = summary(p)
 	}
 	if p.facts.Timeout > 0 {
 		o.StartToCloseTimeout = min(p.facts.Timeout, math.MaxInt64-slack) + slack
 	}
 	if p.facts.Repeatable() {
-		o.RetryPolicy = &temporal.RetryPolicy{MaximumAttempts: attempts, InitialInterval: time.Second,
-			NonRetryableErrorTypes: []string{protocol.ErrorDenied, protocol.ErrorStore}}
+		// What must not be tried again says so itself.
+		o.RetryPolicy = &temporal.RetryPolicy{MaximumAttempts: attempts, InitialInterval: time.Second}
 	}
 	if queue != "" {
 		o.ScheduleToStartTimeout = g.cfg.HostPatience

@@ -56,7 +56,7 @@ func (p *permit) stamp(ctx workflow.Context, keys protocol.Keyring, activityType
 	place.ActivityType = activityType
 	g := keys.Sign(protocol.Grant{
 		CallID: p.callID, RunID: p.runID, ContractHash: p.facts.ContractHash, Source: p.facts.Source,
-		InputDigest: p.input256, PolicyDigest: p.policy, Expires: p.expires,
+		InputDigest: p.input256, PolicyDigest: protocol.NamedPolicy(p.policy), Expires: p.expires,
 	}, place).Slim(p.known)
 	payload, err := converter.GetDefaultDataConverter().ToPayload(g)
 	if err != nil {
@@ -94,22 +94,22 @@ func (g *gate) local(ctx workflow.Context) workflow.Context {
 // is asked, and not only the one that has this run in its cache, until one serves the frozen contract or patience ends.
 func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
 	wait := g.patience()
+	resp := g.read(ctx, f, req)
+	// Normal activities are in history themselves, and say all.
+	req.Under = nil
 	for {
-		resp := g.read(ctx, f, req)
 		if resp.Slow {
 			resp = g.read(ctx, g.judgeSlowly(ctx, req, false), req)
 		}
 		if resp.Drift == "" || !wait.left(ctx) || workflow.Sleep(ctx, wait.pause()) != nil {
 			return resp
 		}
-		f = g.judgeSlowly(ctx, req, true)
+		resp = g.read(ctx, g.judgeSlowly(ctx, req, true), req)
 	}
 }
 
 // judgeSlowly starts the recorded decision on a call in a normal activity.
 func (g *gate) judgeSlowly(ctx workflow.Context, req protocol.DecideRequest, anywhere bool) workflow.Future {
-	// This one is in history itself, and says all.
-	req.Under = nil
 	return g.slowly(ctx, req, anywhere, " · decide", protocol.ActivityDecideSlow, req)
 }
 

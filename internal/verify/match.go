@@ -26,8 +26,9 @@ func (j *judged) matches() {
 	if g := j.grant; g != nil {
 		whole := *g
 		if j.use.call != nil {
-			// Its worker has filled in the digest of what it was sent, which is held against the decision above.
-			whole = g.Full(protocol.Grant{InputDigest: j.p.digest})
+			// Its worker has filled in the contract of the tool that it serves, and the digest of what it was sent: both are held
+			// against the decision here.
+			whole = g.Full(protocol.Grant{ContractHash: j.p.contract, InputDigest: j.p.digest})
 		}
 		j.bound(&whole)
 	}
@@ -35,7 +36,7 @@ func (j *judged) matches() {
 		if c.ID != j.call.CallID || c.Name != j.call.Tool {
 			j.fail(OtherCall, "its argument is the call %q of %q", c.ID, c.Name)
 		}
-		if c.ContractHash != j.p.contract {
+		if !protocol.SameContract(c.ContractHash, j.p.contract) {
 			j.fail(OtherContract, "it is for the contract %s, and %s was frozen", short(c.ContractHash), short(j.p.contract))
 		}
 		j.origin(c)
@@ -67,7 +68,7 @@ func (j *judged) bound(g *protocol.Grant) {
 	if g.InputDigest != j.p.digest {
 		j.fail(OtherInput, "its grant is for the arguments %s, and %s were decided on", short(g.InputDigest), short(j.p.digest))
 	}
-	if g.PolicyDigest != j.p.policy {
+	if g.PolicyDigest != protocol.NamedPolicy(j.p.policy) && g.PolicyDigest != j.p.policy {
 		j.fail(OtherPolicy, "its grant is under the policy %s, and it was decided under %s", short(g.PolicyDigest), short(j.p.policy))
 	}
 	if g.ContractHash != j.p.contract {

@@ -208,7 +208,10 @@ func (r *record) activity(e *historypb.HistoryEvent) {
 	if u.own() && r.decode(a.GetInput(), &call) {
 		call = protocol.Received(call, u.typ, u.id)
 		if u.call = &call; u.grant != nil && call.Agent != nil {
-			*u.grant = u.grant.Full(protocol.Known(call, ""))
+			// The contract that is meant is held against the frozen one where the call is judged.
+			known := call
+			known.ContractHash = ""
+			*u.grant = u.grant.Full(protocol.Known(known, ""))
 		}
 	}
 }
