@@ -27,6 +27,7 @@ func TestGuardedRefuses(t *testing.T) {
 	}{
 		"our activity":     {worker.GuardConfig{Tools: one("AssentDecide")}, "Tools.AssentDecide: the name is Assent's own"},
 		"our tool":         {worker.GuardConfig{Tools: one("tool.shell")}, "Assent's own"},
+		"our shared tool":  {worker.GuardConfig{Tools: one(protocol.ActivityCallTool)}, "Assent's own"},
 		"our agent":        {worker.GuardConfig{Workflows: one(protocol.WorkflowAgent)}, "Workflows.assent.Agent: the name is Assent's own"},
 		"no service":       {worker.GuardConfig{Operations: one("refund")}, "service/operation"},
 		"one name for two": {worker.GuardConfig{Tools: map[string]tool.Options{"a.b": {}, "a/b": {}}}, `Tools.a/b: rules know it as "a_b", like Tools.a.b`},

@@ -268,11 +268,13 @@ func TestGuardWithASlowHook(t *testing.T) {
 
 // A tool's own activity type is ours alone.
 func TestGuardRefusesWaysRound(t *testing.T) {
-	b := newTeams(t, permission.Layer{})
-	err := b.run(func(ctx workflow.Context) error {
-		return workflow.ExecuteLocalActivity(local(ctx), "tool.run").Get(ctx, nil)
-	})
-	require.ErrorContains(t, err, "past the gate")
+	for _, name := range []string{"tool.run", protocol.ActivityCallTool} {
+		b := newTeams(t, permission.Layer{})
+		err := b.run(func(ctx workflow.Context) error {
+			return workflow.ExecuteLocalActivity(local(ctx), name).Get(ctx, nil)
+		})
+		require.ErrorContains(t, err, "past the gate")
+	}
 }
 
 // A handler under a reserved name would silently replace ours.

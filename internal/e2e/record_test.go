@@ -121,6 +121,21 @@ turns:
 		require.Equal(t, protocol.OK, w.result().Status)
 		w.keep("worktree")
 	})
+	for _, how := range []offered{shared, byName} {
+		t.Run("source-"+string(how), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.work(setup{Keys: true, Preset: permission.Standard, Offered: how, Script: `
+turns:
+  - calls: [{tool: look, args: {text: a}}, {tool: run, args: {text: b}}, {tool: note, args: {wrong: c}}]
+  - say: done
+`})
+			w.start(protocol.AgentInput{})
+			w.answer(w.pending(1)[0].Key, approval.Allow)
+			require.Equal(t, protocol.OK, w.result().Status)
+			w.keep("source-" + string(how))
+		})
+	}
 	for _, kind := range []string{"activity", "workflow"} {
 		t.Run("foreign-"+kind, func(t *testing.T) {
 			t.Parallel()
@@ -214,7 +229,7 @@ func (w *world) keep(name string) {
 	if w.history()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName() == protocol.WorkflowAgent {
 		w.sameStory(protocol.QueryApprovals)
 	}
-	if !*record {
+	if !*record || name == "" {
 		return
 	}
 	b, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(h)

@@ -37,7 +37,11 @@ func (w *world) workWithOptions(s setup, change func(*worker.Config), o sdkworke
 	for _, d := range tools {
 		p.Tools = append(p.Tools, d.Name())
 	}
-	cfg.Profiles["p"], cfg.Tools = p, append(cfg.Tools, tools...)
+	cfg.Tools = append(cfg.Tools, tools...)
+	if len(tools) > 0 {
+		s.Offered.apply(&cfg, &p)
+	}
+	cfg.Profiles["p"] = p
 	if change != nil {
 		change(&cfg)
 	}

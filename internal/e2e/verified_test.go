@@ -29,6 +29,7 @@ var unproved = map[string]string{
 }
 
 func init() {
+	unproved["TestSourcesLeaveTheDynamicActivityToTheTeam"] = "a workflow that is no agent schedules tools by itself"
 	for _, forged := range []string{"other_arguments", "expired", "unsigned", "other_key", "other_call", "other_workflow"} {
 		unproved["TestNoToolWithoutAGrant/"+forged] = "its workflow makes its own grants, without a decision"
 	}

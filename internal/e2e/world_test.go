@@ -87,6 +87,10 @@ type setup struct {
 	ContinueAfter int `json:"continueAfter,omitempty"`
 	// Spans is the file in which a worker that is a process of its own notes its spans.
 	Spans string `json:"spans,omitempty"`
+	// Offered makes all tools of the worker those of a source.
+	Offered offered `json:"offered,omitempty"`
+	// Held adds two tools that begin and wait at the same time: peek reads, grip does not.
+	Held bool `json:"held,omitempty"`
 	// Build is what this version of a worker has, beside what all have.
 	Build *build `json:"build,omitempty"`
 }
@@ -127,9 +131,11 @@ func noteTool(name, effects string, risk tool.Risk) *tool.Def {
 }
 
 // holdTool notes that it began and then waits to be let go or cancelled.
-func holdTool(effects string) *tool.Def {
-	return tool.MustNew("hold", "Begins and waits.", func(ctx context.Context, _ *tool.Context, in noteIn) (string, error) {
-		if err := appendLine(effects, "hold "+in.Text); err != nil {
+func holdTool(effects string) *tool.Def { return gripping("hold", effects, tool.Execute) }
+
+func gripping(name, effects string, options ...tool.Option) *tool.Def {
+	return tool.MustNew(name, "Begins and waits.", func(ctx context.Context, _ *tool.Context, in noteIn) (string, error) {
+		if err := appendLine(effects, name+" "+in.Text); err != nil {
 			return "", err
 		}
 		for {
@@ -142,7 +148,7 @@ func holdTool(effects string) *tool.Def {
 			case <-time.After(tick):
 			}
 		}
-	}, tool.Execute)
+	}, options...)
 }
 
 func appendLine(path, line string) error {
@@ -193,6 +199,11 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 		ContinueAfter: s.ContinueAfter,
 	}
 	p := cfg.Profiles["p"]
+	if s.Held {
+		cfg.Tools = append(cfg.Tools, gripping("peek", effects, tool.Read), gripping("grip", effects, tool.Execute, tool.Concurrent(true)))
+		p.Tools = append(p.Tools, "peek", "grip")
+	}
+	s.Offered.apply(&cfg, &p)
 	if s.Deadline > 0 {
 		p.Permissions.Approval = &permission.ApprovalPolicy{Deadline: s.Deadline}
 	}

@@ -19,6 +19,9 @@ import (
 // run is the call of the recordings in which somebody is asked.
 var run = schedules("tool.run")
 
+// callTool is a call of a source's tool under the shared activity type.
+var callTool = schedules(protocol.ActivityCallTool)
+
 const (
 	runKey = "run-06dc9abe"
 	base   = "11111111-1111-4111-8111-111111111111"
@@ -33,6 +36,21 @@ var seeded = map[string]struct {
 	tamper  func(*tape)
 	want    verify.Kind
 }{
+	"another source in the call":            {"source-shared", func(p *tape) { p.argument(p.at(0, callTool), set("source", "other")) }, verify.OtherContract},
+	"another source in the grant":           {"source-by-name", func(p *tape) { p.grant(p.at(0, run), set("source", "other")) }, verify.OtherContract},
+	"another tool in a call of a source":    {"source-shared", func(p *tape) { p.argument(p.at(0, callTool), set("name", "note")) }, verify.OtherCall},
+	"a call of a source that names no tool": {"source-shared", func(p *tape) { p.argument(p.at(0, callTool), set("name", "")) }, verify.OtherCall},
+	"a call of a source without a grant":    {"source-shared", func(p *tape) { header(p.events[p.at(0, callTool)]).Fields = nil }, verify.NoGrant},
+	"a call of a source without a decision": {"source-shared", func(p *tape) {
+		for range 3 {
+			p.drop(p.at(0, decide))
+		}
+	}, verify.NoDecision},
+	"a tool of a source as another activity": {"source-by-name", func(p *tape) {
+		i := p.at(0, run)
+		p.argument(i, set("name", "run"))
+		p.events[i].GetActivityTaskScheduledEventAttributes().ActivityType.Name = protocol.ActivityCallTool
+	}, verify.OtherContract},
 	"ran without a decision": {"allowed", func(p *tape) { p.drop(p.at(1, decide)) }, verify.NoDecision},
 	"decided after it was scheduled": {"allowed", func(p *tape) {
 		i := p.at(0, decide)
