@@ -305,4 +305,3 @@ func TestAWorkerKilledInACallOfASource(t *testing.T) {
 		})
 	}
 }
-
