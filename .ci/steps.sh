@@ -27,6 +27,9 @@ step_machine() {
   need setsid util-linux
   # A browser, for what people see on the workflow page of the Temporal UI.
   need chromium chromium
+  # What the MCP servers that people use run on.
+  need node nodejs
+  need npm npm
   go version
   git --version
   cc --version | head -n 1
@@ -109,6 +112,26 @@ cli() {
   echo "$dir/temporal"
 }
 
+# mcp_servers prints the folder of the MCP servers from npm, installed once for a lock file and this node. None of their
+# packages runs anything while it is installed.
+mcp_servers() {
+  local key dir
+  need node nodejs >&2
+  need npm npm >&2
+  key=$({ node --version; cat .ci/mcp/package.json .ci/mcp/package-lock.json; } | sha256sum | cut -c1-16)
+  dir=$cache/mcp-$key
+  if [[ ! -e $dir ]]; then
+    mkdir -p "$tmp/mcp" "$cache"
+    cp .ci/mcp/package.json .ci/mcp/package-lock.json "$tmp/mcp/"
+    npm ci --prefix "$tmp/mcp" --ignore-scripts --no-audit --no-fund --no-update-notifier >&2
+    # First beside it, then in one go: what is there is whole.
+    rm -rf "$dir.$$"
+    cp -R "$tmp/mcp" "$dir.$$"
+    mv -T "$dir.$$" "$dir"
+  fi
+  echo "$dir"
+}
+
 # browser prints the path of the program that looks at a page with Chromium.
 browser() {
   need chromium chromium >&2
@@ -121,6 +144,7 @@ step_cli() {
   temporal=$(cli)
   "$temporal" --version
   go version -m "$temporal" | grep -P '^\tmod\t'
+  ls "$(mcp_servers)/node_modules/@modelcontextprotocol"
   bin=$(tools)
   go -C .ci/browser vet ./...
   (cd .ci/browser && "$bin/staticcheck" ./... && "$bin/errcheck" -ignoretests -exclude ../errcheck.txt ./...)
@@ -132,6 +156,8 @@ step_cli() {
 others() { go list ./... | grep -vE '/internal/(e2e|layout)(/|$)'; }
 
 step_tests() {
+  ASSENT_MCP_SERVERS=$(mcp_servers)
+  export ASSENT_MCP_SERVERS
   # shellcheck disable=SC2046
   go test -vet=off -race -shuffle=on -timeout 20m -p 2 $(others)
 }
@@ -144,11 +170,12 @@ step_nested() {
   go -C devserver test -vet=off -shuffle=on -timeout 15m ./...
 }
 
-# stock gives the tests what operators have: the temporal command and a browser.
+# stock gives the tests what operators have: the temporal command, a browser and MCP servers.
 stock() {
   ASSENT_CLI=$(cli)
   ASSENT_BROWSER=$(browser)
-  export ASSENT_CLI ASSENT_BROWSER
+  ASSENT_MCP_SERVERS=$(mcp_servers)
+  export ASSENT_CLI ASSENT_BROWSER ASSENT_MCP_SERVERS
 }
 
 step_e2e() {
@@ -209,6 +236,8 @@ step_long_nested() {
 
 step_long_referee() {
   local dirs
+  ASSENT_MCP_SERVERS=$(mcp_servers)
+  export ASSENT_MCP_SERVERS
   dirs=$(git grep -l ASSENT_LONG -- '*_test.go' | grep -v '^internal/e2e/' | xargs -n 1 dirname | sort -u | sed 's#^#./#')
   [[ -n $dirs ]] || { echo "error: no test reads ASSENT_LONG" >&2; return 1; }
   # shellcheck disable=SC2086
