@@ -3,7 +3,7 @@ package git
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"fmt"
 	"os"
 	"path"
@@ -46,7 +46,7 @@ func (d *Driver) gitReader(ctx context.Context, id string, r *record) (func() (w
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := json.Unmarshal(data, &c.base); err != nil {
+	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&c.base); err != nil {
 		return nil, nil, err
 	}
 	if c.f, err = d.unfreezeIndex(id); err != nil {

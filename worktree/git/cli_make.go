@@ -3,7 +3,7 @@ package git
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -33,23 +33,23 @@ type gitMaker struct {
 
 // baseEntry is one path of the base with what the built-in index has no place for.
 type baseEntry struct {
-	Path string `json:"p"`
-	Mode uint32 `json:"m"`
+	Path string
+	Mode uint32
 	// ID is the full object id, of sha1 or sha256.
-	ID string `json:"id"`
+	ID string
 	// Absent is true for what a sparse checkout leaves out.
-	Absent bool `json:"a,omitempty"`
+	Absent bool
 }
 
 // frozenBase is what collect needs of the base beside the index: all its entries, and the texts of its ignore and
-// attribute files.
+// attribute files. It is kept as gob: names and texts need not be UTF-8, and JSON would change those that are not.
 type frozenBase struct {
-	Entries []baseEntry       `json:"entries"`
-	Rules   map[string]string `json:"rules"`
+	Entries []baseEntry
+	Rules   map[string]string
 }
 
 // frozenList is the file of a frozenBase.
-const frozenList = "base.json"
+const frozenList = "base.gob"
 
 func badTree(format string, args ...any) error {
 	return fault.Configf("resolved.tree", format, args...)
@@ -180,11 +180,11 @@ func (m *gitMaker) freezeBase(ctx context.Context, id string) error {
 			f.Rules[p] = string(text)
 		}
 	}
-	data, err := json.Marshal(f)
-	if err != nil {
+	var data bytes.Buffer
+	if err := gob.NewEncoder(&data).Encode(f); err != nil {
 		return err
 	}
-	return m.d.replace(filepath.Join(m.d.stateDir(id), frozenList), data)
+	return m.d.replace(filepath.Join(m.d.stateDir(id), frozenList), data.Bytes())
 }
 
 // batchRecord parts the first object from the output of `cat-file --batch`.

@@ -22,7 +22,7 @@ var (
 	adminSteps = words("admin-aside admin-filled worktrees-made admin-renamed-in")
 	ownSteps   = slices.Concat(startSteps, adminSteps, words("tree-made file-written files-written link-written index-written"), lastSteps)
 	pinSteps   = slices.Concat(startSteps, words("pin-folder pin-aside pin-written tree-made file-written files-written private-made private-filled link-written index-written"), lastSteps)
-	gitSteps   = slices.Concat(startSteps, words("git-folder git-frozen"), adminSteps, words("tree-made git-files base.json-aside files-written link-written git-index-copied index-written"), lastSteps)
+	gitSteps   = slices.Concat(startSteps, words("git-folder git-frozen"), adminSteps, words("tree-made git-files base.gob-aside files-written link-written git-index-copied index-written"), lastSteps)
 
 	collectSteps    = words("scanned patched large-opened collected record-ready-aside")
 	gitCollectSteps = words("stage-made git-staged git-indexed collected record-ready-aside")
