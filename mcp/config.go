@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -178,7 +179,8 @@ func (c *Config) checkURL() error {
 
 // named puts the server's name before the key of a ConfigError.
 func (c *Config) named(err error) error {
-	if e, ok := err.(*fault.ConfigError); ok { //nolint:errorlint // it comes from the reader of keys as it is
+	var e *fault.ConfigError
+	if errors.As(err, &e) {
 		e.Key = "mcp." + c.Name + "." + e.Key
 	}
 	return err

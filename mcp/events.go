@@ -52,8 +52,11 @@ func (e *events) next() ([]byte, error) {
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
+		case len(line) == 0 && e.fits(name, data):
+			return append(event, '\n'), nil
 		case len(line) == 0:
-			return e.whole(event, name, data)
+			event, data, name = nil, nil, ""
+			continue
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
@@ -88,15 +91,16 @@ func (e *events) line(most int) ([]byte, error) {
 	}
 }
 
-// whole checks an event and ends it.
-func (e *events) whole(event []byte, name string, data []byte) ([]byte, error) {
-	if name == "" || name == "message" {
-		data = bytes.TrimSpace(data)
-		if _, err := jsonrpc.DecodeMessage(data); len(data) > 0 && err != nil {
-			f := &failure{msg: "it does not answer in MCP but with " + e.web.describe(typeStream, data)}
-			e.x.fail(f)
-			return nil, f
-		}
+// fits reports whether the SDK can read an event. One that it cannot is passed over, as a line of a program is.
+func (e *events) fits(name string, data []byte) bool {
+	data = bytes.TrimSpace(data)
+	if name != "" && name != "message" || len(data) == 0 {
+		return true
 	}
-	return append(event, '\n'), nil
+	_, err := jsonrpc.DecodeMessage(data)
+	if err != nil {
+		e.x.noise(e.web.quoted(string(data[:min(len(data), mostQuoted)])))
+		e.web.say.once("streams", "assent: an MCP server sends what is no message", "sent", e.web.quoted(string(data[:min(len(data), mostQuoted)])))
+	}
+	return err == nil
 }

@@ -25,6 +25,8 @@ type exchange struct {
 	failed *failure
 	// asked is what the server has asked for meanwhile that it cannot have.
 	asked string
+	// heard is the beginning of what came and is no message.
+	heard string
 	// resumed counts how often the stream was opened again at the same place.
 	resumed int
 	place   string
@@ -104,6 +106,21 @@ func (x *exchange) askedFor() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.asked
+}
+
+// noise puts down what is no message.
+func (x *exchange) noise(text string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.heard == "" {
+		x.heard = text
+	}
+}
+
+func (x *exchange) noises() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.heard
 }
 
 // resume counts the openings of a broken stream at one place.

@@ -1,3 +1,355 @@
 package mcp_test
 
-var rawServers = map[string]rawServer{}
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/mcp"
+	"github.com/assent-dev/assent/tool"
+)
+
+// rawServers are made by hand, because the SDK's server cannot misbehave.
+var rawServers = map[string]rawServer{
+	"exits": func(request, func(string)) {
+		fmt.Fprintln(os.Stderr, "no such database")
+		os.Exit(7)
+	},
+	"silent": func(request, func(string)) {},
+	"silent at list": func(r request, write func(string)) {
+		if r.Method != "tools/list" {
+			usual(r, write)
+		}
+	},
+	"silent at call": func(r request, write func(string)) { usual(r, write) },
+	"only prints": func(r request, write func(string)) {
+		if r.Method == "" {
+			write("Starting the server, please stand by")
+		}
+	},
+	"prints and exits": func(_ request, write func(string)) {
+		write("Usage: server --port")
+		os.Exit(2)
+	},
+	"prints without end": func(_ request, write func(string)) {
+		for {
+			write("a log line of a server that does not know where logs go")
+		}
+	},
+	"prints": func(r request, write func(string)) {
+		write(`Starting…`)
+		write(`{"level":"info","msg":"got a request"}`)
+		write(``)
+		write(`[1,2]`)
+		write(`{"jsonrpc":"2.0"`)
+		if !usual(r, write) {
+			write(reply(r, `{"content":[{"type":"text","text":"heard"}]}`))
+		}
+		write("\x00\xff")
+	},
+	"looping cursor": listing(func(string) string { return `{"tools":[],"nextCursor":"again"}` }),
+	"endless pages": listing(func(cursor string) string {
+		return fmt.Sprintf(`{"tools":[],"nextCursor":"%sx"}`, cursor)
+	}),
+	"500 tools":  listing(func(string) string { return manyTools(500) }),
+	"1001 tools": listing(func(string) string { return manyTools(1001) }),
+	"no list":    listing(func(string) string { return `{"tools":5}` }),
+	"null list":  listing(func(string) string { return `null` }),
+	"bad tools":  listing(func(string) string { return badTools }),
+	"changes": func() rawServer {
+		n := 0
+		return listing(func(string) string {
+			n++
+			return fmt.Sprintf(`{"tools":[{"name":"a","description":"version %d","inputSchema":{"type":"object"}}]}`, n)
+		})
+	}(),
+	"strays": func(r request, write func(string)) {
+		write(`{"jsonrpc":"2.0","id":999,"result":{}}`)
+		write(`{"jsonrpc":"2.0","id":"a","result":{"tools":[]}}`)
+		write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}`)
+		again := func(text string) { write(text); write(text) }
+		if !usual(r, again) {
+			again(reply(r, `{"content":[{"type":"text","text":"heard"}]}`))
+		}
+	},
+	"asks": func(r request, write func(string)) {
+		if usual(r, write) {
+			return
+		}
+		write(`{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`)
+		write(`{"jsonrpc":"2.0","id":"e1","method":"elicitation/create","params":{}}`)
+		write(`{"jsonrpc":"2.0","id":"r1","method":"roots/list"}`)
+		write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":"I cannot think without a model"}}`, *r.ID))
+	},
+	"storms": func(r request, write func(string)) {
+		if r.Method == "" {
+			return // or each answer to a ping would be a storm
+		}
+		for i := range 1_000 {
+			write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			write(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+			write(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x"}}`)
+			write(fmt.Sprintf(`{"jsonrpc":"2.0","id":"p%d","method":"ping"}`, i))
+		}
+		if !usual(r, write) {
+			write(reply(r, `{"content":[{"type":"text","text":"heard"}]}`))
+		}
+	},
+	"batches": func(r request, write func(string)) {
+		all := func(text string) {
+			write(`[{"jsonrpc":"2.0","method":"notifications/message","params":{}},` + text + `]`)
+		}
+		if !usual(r, all) {
+			all(reply(r, `{"content":[{"type":"text","text":"heard"}]}`))
+		}
+	},
+	"large": func(r request, write func(string)) {
+		if usual(r, write) {
+			return
+		}
+		if strings.Contains(string(r.Params), "small") {
+			write(reply(r, `{"content":[{"type":"text","text":"small"}]}`))
+			return
+		}
+		big := strings.Repeat("x", 50<<20)
+		if strings.Contains(string(r.Params), "id last") {
+			write(fmt.Sprintf(`{"result":{"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%d}`, big, *r.ID))
+			return
+		}
+		write(reply(r, `{"content":[{"type":"text","text":"`+big+`"}]}`))
+	},
+	"newest protocol": func(r request, write func(string)) {
+		switch r.Method {
+		case "initialize":
+			write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,"message":"method not found"}}`, *r.ID))
+		case "server/discover":
+			write(reply(r, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
+		case "tools/list":
+			write(reply(r, `{"resultType":"complete","ttlMs":600000,"tools":[`+echoTool+`]}`))
+		case "tools/call":
+			write(reply(r, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}}}`))
+		}
+	},
+	"stops reading": func(r request, write func(string)) {
+		if !usual(r, write) {
+			time.Sleep(time.Hour)
+		}
+	},
+}
+
+// listing is a server whose list is that of a cursor.
+func listing(list func(cursor string) string) rawServer {
+	return func(r request, write func(string)) {
+		if r.Method != "tools/list" {
+			usual(r, write)
+			return
+		}
+		var p struct {
+			Cursor string `json:"cursor"`
+		}
+		_ = json.Unmarshal(r.Params, &p)
+		write(reply(r, list(p.Cursor)))
+	}
+}
+
+func manyTools(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(`{"name":"t%d","description":"d","inputSchema":{"type":"object"}}`, i))
+	}
+	return `{"tools":[` + strings.Join(all, ",") + `]}`
+}
+
+// byHand serves a raw server over HTTP.
+func byHand(t *testing.T, s rawServer, stream bool) mcp.Config {
+	return httpServer(t, http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		var r request
+		if json.NewDecoder(hr.Body).Decode(&r) != nil || r.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		kind := "application/json"
+		if stream {
+			kind = "text/event-stream"
+		}
+		w.Header().Set("Content-Type", kind)
+		s(r, func(text string) {
+			if stream {
+				text = "event: message\ndata: " + text + "\n\n"
+			}
+			_, _ = io.WriteString(w, text)
+		})
+	}))
+}
+
+// everyWay runs a test against a raw server over stdio, and over HTTP with and without a stream.
+func everyWay(t *testing.T, mode string, test func(t *testing.T, c mcp.Config)) {
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		test(t, config(t, mode))
+	})
+	for _, stream := range []bool{true, false} {
+		t.Run(fmt.Sprintf("http stream=%v", stream), func(t *testing.T) {
+			t.Parallel()
+			test(t, byHand(t, rawServers[mode], stream))
+		})
+	}
+}
+
+func TestAListingThatIsWrong(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{
+		"looping cursor": `mcp server "s": list tools: the pages do not end: the cursor "again" comes again`,
+		"endless pages":  `mcp server "s": list tools: the pages do not end: there are more than 100`,
+		"1001 tools":     `mcp server "s": list tools: it offers more than 1000`,
+		"no list":        `mcp server "s": list tools: the answer is no list:`,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			everyWay(t, mode, func(t *testing.T, c mcp.Config) {
+				assert.ErrorContains(t, open(t, c).Start(context.Background()), want)
+			})
+		})
+	}
+}
+
+func TestAServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string][]string{
+		"exits":              {"exit status 7", "no such database"},
+		"silent":             {"no answer in time"},
+		"silent at list":     {"no answer in time"},
+		"only prints":        {"no answer in time", `"Starting the server, please stand by"`},
+		"prints and exits":   {"exit status 2", `"Usage: server --port"`},
+		"prints without end": {`"a log line of a server that does not know where logs go"`},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := config(t, mode)
+			if strings.HasPrefix(mode, "silent") || mode == "only prints" {
+				c.StartTimeout = time.Second
+			}
+			err := open(t, c).Start(context.Background())
+			require.Error(t, err)
+			for _, w := range want {
+				assert.ErrorContains(t, err, w)
+			}
+		})
+	}
+	s := open(t, mcp.Config{Name: "s", Command: []string{"no-such-program-anywhere"}})
+	err := s.Start(context.Background())
+	var bad *fault.ConfigError
+	require.ErrorAs(t, err, &bad)
+	assert.Equal(t, "mcp.s.command", bad.Key)
+}
+
+func TestNoiseIsPassedOver(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"strays", "storms"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, config(t, mode))
+			assert.Equal(t, `"heard"`, string(invoke(context.Background(), t, s, "s_echo", `{}`).Value))
+			s = start(t, byHand(t, rawServers[mode], true))
+			assert.Equal(t, `"heard"`, string(invoke(context.Background(), t, s, "s_echo", `{}`).Value))
+		})
+	}
+	for _, mode := range []string{"prints", "batches"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, config(t, mode))
+			assert.Equal(t, `"heard"`, string(invoke(context.Background(), t, s, "s_echo", `{}`).Value))
+		})
+	}
+}
+
+func TestAServerThatAsksForAModel(t *testing.T) {
+	t.Parallel()
+	for _, c := range []mcp.Config{config(t, "asks"), byHand(t, rawServers["asks"], true)} {
+		log, read := logged()
+		c.Log = log
+		s := start(t, c)
+		for range 2 {
+			r := invoke(context.Background(), t, s, "s_echo", `{}`)
+			assert.Equal(t, tool.ToolError, r.Code)
+			assert.Contains(t, r.Failure.Message, "I cannot think without a model (code -32000)")
+			assert.Contains(t, r.Failure.Message, "before that it asked for")
+		}
+		assert.Equal(t, 1, strings.Count(read(), "asks for what it is not offered"))
+	}
+}
+
+func TestManyToolsAndOnesThatChange(t *testing.T) {
+	t.Parallel()
+	everyWay(t, "500 tools", func(t *testing.T, c mcp.Config) {
+		defs, err := open(t, c).Tools(context.Background())
+		require.NoError(t, err)
+		assert.Len(t, defs, 500)
+	})
+	s := open(t, config(t, "changes"))
+	first := def(t, s, "s_a")
+	assert.NotEqual(t, first.ContractHash(), def(t, s, "s_a").ContractHash())
+	defs, err := open(t, config(t, "null list")).Tools(context.Background())
+	require.NoError(t, err)
+	assert.Empty(t, defs)
+}
+
+func TestAnAnswerThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	everyWay(t, "large", func(t *testing.T, c mcp.Config) {
+		s := start(t, c)
+		for _, text := range []string{"", "id last"} {
+			r := invoke(context.Background(), t, s, "s_echo", fmt.Sprintf(`{"text":%q}`, text))
+			assert.Equal(t, tool.ToolError, r.Code)
+			assert.Contains(t, r.Failure.Message, "larger than 16 MiB")
+			assert.Contains(t, r.Failure.Message, "the tool has run")
+			assert.Equal(t, `"small"`, string(invoke(context.Background(), t, s, "s_echo", `{"text":"small"}`).Value))
+		}
+	})
+}
+
+func TestACallWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := config(t, "silent at call")
+	c.CallTimeout = 300 * time.Millisecond
+	s := start(t, c)
+	r := invoke(context.Background(), t, s, "s_echo", `{}`)
+	assert.Equal(t, tool.EffectUnknown, r.Code)
+	assert.Contains(t, r.Failure.Message, "no answer in 300ms")
+	c.Risk = map[string]tool.Risk{"echo": tool.Read}
+	r = invoke(context.Background(), t, start(t, c), "s_echo", `{}`)
+	assert.Equal(t, tool.EffectUnknown, r.Code, "the time is over, so it is not tried again")
+}
+
+func TestAProgramThatStopsReading(t *testing.T) {
+	t.Parallel()
+	s := start(t, config(t, "stops reading"))
+	echo := def(t, s, "s_echo")
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	for range 2 {
+		r := echo.Invoke(ctx, nil, json.RawMessage(`{"text":"`+strings.Repeat("x", 1<<20)+`"}`))
+		assert.Equal(t, tool.Aborted, r.Code)
+	}
+}
+
+func TestTheNewestProtocol(t *testing.T) {
+	t.Parallel()
+	everyWay(t, "newest protocol", func(t *testing.T, c mcp.Config) {
+		s := start(t, c)
+		require.NoError(t, s.Start(context.Background()))
+		r := invoke(context.Background(), t, s, "s_echo", `{}`)
+		assert.Equal(t, tool.ToolError, r.Code)
+		assert.Contains(t, r.Failure.Message, "it asks for elicitation/create before it runs the tool")
+	})
+}

@@ -22,6 +22,7 @@ import (
 type web struct {
 	next http.RoundTripper
 	cfg  *Config
+	say  *notices
 
 	mu      sync.Mutex
 	version string
@@ -46,10 +47,10 @@ const (
 	typeStream    = "text/event-stream"
 )
 
-func newWeb(cfg *Config) *web {
+func newWeb(cfg *Config, say *notices) *web {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxResponseHeaderBytes = mostHeader
-	return &web{next: base, cfg: cfg}
+	return &web{next: base, cfg: cfg, say: say}
 }
 
 func (w *web) client() *http.Client {

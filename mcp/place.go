@@ -19,6 +19,7 @@ type place struct {
 	making  *making
 	// failures counts connections in a row that were not made, or broke before they were of use.
 	failures int
+	lastErr  error
 	// users are calls under way; used is when the last one ended.
 	users  int
 	used   time.Time
@@ -65,8 +66,18 @@ func (p *place) session(ctx context.Context) (*session, error) {
 	case <-m.done:
 		return m.conn, m.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it is not connected yet: %w", ctx.Err())
+		return nil, p.late(ctx.Err())
 	}
+}
+
+// late is the error of who did not wait long enough.
+func (p *place) late(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastErr != nil {
+		return fmt.Errorf("it is not connected yet: %w; the last attempt: %s", err, p.lastErr)
+	}
+	return fmt.Errorf("it is not connected yet: %w", err)
 }
 
 // drop forgets the current session and ends it. The caller holds the lock.
@@ -87,7 +98,7 @@ func pause(failures int) time.Duration {
 
 // make makes a connection in the server's own time, so that it outlives whoever asked for it first.
 func (p *place) make(m *making, wait time.Duration) {
-	ctx, cancel := context.WithTimeout(p.server.life, wait+p.server.cfg.StartTimeout)
+	ctx, cancel := context.WithTimeout(p.server.life, wait+connectTime(p.server.cfg.StartTimeout))
 	defer cancel()
 	conn, err := p.try(ctx, wait)
 	p.mu.Lock()
@@ -100,11 +111,14 @@ func (p *place) make(m *making, wait time.Duration) {
 	case p.closed:
 	case err != nil:
 		p.failures++
-		m.err = err
+		m.err, p.lastErr = err, err
 	default:
 		m.conn, m.err, p.current = conn, nil, conn
 	}
 }
+
+// connectTime is a little less than whoever starts the server waits, so that the reason is told.
+func connectTime(most time.Duration) time.Duration { return most - min(most/10, time.Second) }
 
 func (p *place) try(ctx context.Context, wait time.Duration) (*session, error) {
 	if wait > 0 {

@@ -45,7 +45,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{cfg: c, say: &notices{log: c.Log}}
 	if c.URL != "" {
-		s.web = newWeb(&s.cfg)
+		s.web = newWeb(&s.cfg, s.say)
 	}
 	s.places = &places{server: s}
 	s.life, s.end = context.WithCancel(context.Background())

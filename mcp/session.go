@@ -148,6 +148,9 @@ func (c *session) why(ctx context.Context, x *exchange, err error) error {
 	} else if read != nil && !errors.Is(read, io.EOF) && !errors.Is(read, os.ErrClosed) {
 		broken.msg = quoted(read.Error())
 	}
+	if noise := x.noises(); noise != "" {
+		broken.msg += fmt.Sprintf("; it sent what is no message: %q", noise)
+	}
 	if c.proc == nil {
 		return broken
 	}
