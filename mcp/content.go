@@ -106,10 +106,10 @@ func (a *answer) read(call *tool.Context) (texts, notes []string) {
 		switch {
 		case note != "":
 			notes = append(notes, "["+note+"]")
-		case text == shown:
-			images++
+		case text != nil:
+			texts = append(texts, *text)
 		default:
-			texts = append(texts, text)
+			images++
 		}
 	}
 	if images > 0 && len(texts)+len(notes) == 0 {
@@ -118,29 +118,28 @@ func (a *answer) read(call *tool.Context) (texts, notes []string) {
 	return texts, notes
 }
 
-// shown is the text of an image that the call has taken, which stands for nothing beside other text.
-const shown = "\x00"
-
-// read returns the text of a part, or what there is to say of it.
-func (b *block) read(call *tool.Context, images bool) (text, note string) {
+// read returns the text of a part, or what there is to say of it. Neither is there for an image that the call has taken.
+func (b *block) read(call *tool.Context, images bool) (text *string, note string) {
 	switch r := b.Resource; {
 	case b.Type == "text":
-		return b.Text, ""
+		return &b.Text, ""
 	case b.Type == "image" && images:
 		if err := call.AddImage(b.MIMEType, b.Data); err != nil {
-			return "", fmt.Sprintf("an image that cannot be shown: %s", quoted(err.Error()))
+			return nil, fmt.Sprintf("an image that cannot be shown: %s", quoted(err.Error()))
 		}
-		return shown, ""
+		return nil, ""
 	case b.Type == "image", b.Type == "audio":
-		return "", fmt.Sprintf("%s that cannot be shown here: %s, %d bytes", map[string]string{"image": "an image", "audio": "audio"}[b.Type], quoted(b.MIMEType), len(b.Data))
+		return nil, fmt.Sprintf("%s that cannot be shown here: %s, %d bytes", map[string]string{"image": "an image", "audio": "audio"}[b.Type], quoted(b.MIMEType), len(b.Data))
 	case b.Type == "resource" && r != nil && r.Text != nil:
-		return fmt.Sprintf("%s:\n%s", quoted(r.URI), *r.Text), ""
+		resource := fmt.Sprintf("%s:\n%s", quoted(r.URI), *r.Text)
+		return &resource, ""
 	case b.Type == "resource" && r != nil && images && slices.Contains(tool.ImageTypes, r.MIMEType) && call.AddImage(r.MIMEType, r.Blob) == nil:
-		return shown, ""
+		return nil, ""
 	case b.Type == "resource" && r != nil:
-		return "", fmt.Sprintf("a resource that is no text: %s, %s, %d bytes", quoted(r.URI), quoted(r.MIMEType), len(r.Blob))
+		return nil, fmt.Sprintf("a resource that is no text: %s, %s, %d bytes", quoted(r.URI), quoted(r.MIMEType), len(r.Blob))
 	case b.Type == "resource_link":
-		return strings.TrimSpace(fmt.Sprintf("%s %s %s", quoted(b.URI), quoted(b.Name), quoted(b.Description))), ""
+		link := strings.TrimSpace(fmt.Sprintf("%s %s %s", quoted(b.URI), quoted(b.Name), quoted(b.Description)))
+		return &link, ""
 	}
-	return "", fmt.Sprintf("a part of the unknown type %q", quoted(cut(b.Type, 64)))
+	return nil, fmt.Sprintf("a part of the unknown type %q", quoted(cut(b.Type, 64)))
 }

@@ -40,8 +40,9 @@ const (
 	maxNames = 100
 )
 
-// define makes tools of a listing. The error is a *fault.ConfigError about a name that the server does not have.
-func (s *Server) define(list []json.RawMessage) ([]*tool.Def, []refusal, error) {
+// define makes tools of a listing. The error is a *fault.ConfigError about a name that the server does not have,
+// or the context's: large schemas take their time.
+func (s *Server) define(ctx context.Context, list []json.RawMessage) ([]*tool.Def, []refusal, error) {
 	var tools []listed
 	var refused []refusal
 	count := map[string]int{}
@@ -64,6 +65,9 @@ func (s *Server) define(list []json.RawMessage) ([]*tool.Def, []refusal, error) 
 	}
 	var defs []*tool.Def
 	for _, t := range tools {
+		if ctx.Err() != nil {
+			return nil, nil, fmt.Errorf("mcp server %q: reading what it offers takes too long: %w", s.cfg.Name, ctx.Err())
+		}
 		why, faulty := "", false
 		switch {
 		case s.cfg.Allow != nil && !slices.Contains(s.cfg.Allow, t.Name):

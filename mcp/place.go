@@ -154,6 +154,13 @@ func (p *place) idle() (time.Time, bool) {
 	return p.used, p.users == 0
 }
 
+// shut lets nobody in any more.
+func (p *place) shut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+}
+
 // close ends the place and waits for its session to end.
 func (p *place) close() {
 	p.mu.Lock()

@@ -69,6 +69,7 @@ func (ps *places) evict() bool {
 		return false
 	}
 	delete(ps.byDir, oldest.dir)
+	oldest.shut()
 	ps.server.later(oldest.close)
 	return true
 }
@@ -97,6 +98,7 @@ func (ps *places) sweep(since time.Time) {
 		}
 		if _, err := os.Stat(dir); at.Before(since) || os.IsNotExist(err) {
 			delete(ps.byDir, dir)
+			p.shut()
 			ps.server.later(p.close)
 		}
 	}

@@ -72,7 +72,7 @@ func (s *Server) Tools(ctx context.Context) ([]*tool.Def, error) {
 	if err != nil {
 		return nil, s.wrong(err)
 	}
-	defs, refused, err := s.define(list)
+	defs, refused, err := s.define(ctx, list)
 	if err != nil {
 		return nil, err
 	}

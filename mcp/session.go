@@ -25,7 +25,8 @@ type session struct {
 	// lines and proc are nil over HTTP.
 	lines *lines
 	proc  *stdioproc.Process
-	began time.Time
+	// life is the server's: a request in flight ends with it.
+	life context.Context
 
 	mu sync.Mutex
 	// useful is set when the server has answered something after it was initialized.
@@ -64,7 +65,7 @@ func unspoken(err error) bool {
 
 // open makes a session in one version of the protocol.
 func (s *Server) open(ctx context.Context, dir, version string) (*session, error) {
-	conn := &session{began: time.Now()}
+	conn := &session{life: s.life}
 	var roots []string
 	caps := &sdk.ClientCapabilities{}
 	if dir != "" {
@@ -178,7 +179,10 @@ func (c *session) why(ctx context.Context, x *exchange, err error) error {
 // or the context's.
 func (c *session) ask(ctx context.Context, stub string, send func(context.Context, *sdk.ClientSession) error) (json.RawMessage, string, error) {
 	x := &exchange{raw: true, stub: json.RawMessage(stub)}
-	err := send(x.in(ctx), c.cs)
+	// It is not cancelled at the end: the end of a stream is read in it, and ctx ends soon.
+	sending, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(c.life, cancel)()
+	err := send(x.in(sending), c.cs)
 	c.wire.forget(x)
 	raw := x.answered()
 	var said *jsonrpc.Error
@@ -194,6 +198,8 @@ func (c *session) ask(ctx context.Context, stub string, send func(context.Contex
 		return nil, x.askedFor(), &failure{msg: "the answer has no result"}
 	case ctx.Err() != nil && x.failure() == nil:
 		return nil, x.askedFor(), ctx.Err()
+	case c.life.Err() != nil:
+		return nil, x.askedFor(), &failure{msg: errClosed.Error(), refused: !x.maySent(), gone: true}
 	}
 	err = c.why(ctx, x, err)
 	var f *failure
@@ -231,13 +237,13 @@ func (c *session) close() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		// The wire comes first: the SDK would wait for requests in flight.
+		_ = c.wire.Close()
 		if c.cs != nil {
 			_ = c.cs.Close()
 		}
-		_ = c.wire.Close()
 	}()
 	if c.proc != nil {
-		_ = c.wire.Close()
 		_ = c.proc.Close()
 	}
 	late := time.NewTimer(closeWait)

@@ -70,15 +70,16 @@ func TestBadToolsAreRefusedByName(t *testing.T) {
 		s := open(t, c)
 		defs, err := s.Tools(context.Background())
 		require.NoError(t, err)
-		told := map[string]string{}
+		told, parameters := map[string]string{}, ""
 		for _, d := range defs {
+			parameters += string(d.Info().Parameters)
 			told[d.Name()] = d.Info().Description
 		}
 		assert.Len(t, told["s_talks"], 8<<10+len("…"))
 		delete(told, "s_talks")
 		assert.Equal(t, map[string]string{"s_good": "Good.", "s_titled": "A title",
 			"s_untold": "The tool untold of the MCP server s, which does not describe it."}, told)
-		assert.Contains(t, string(def(t, s, "s_good").Info().Parameters), `"maximum":9223372036854775807`)
+		assert.Contains(t, parameters, `"maximum":9223372036854775807`)
 		var names []string
 		for _, r := range s.Refused() {
 			names = append(names, r.Name)

@@ -1,0 +1,120 @@
+package mcp
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func perDir(t *testing.T) *Server {
+	t.Helper()
+	s, err := New(Config{Name: "s", Command: []string{"no-such-program"}, PerDir: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func TestPlacesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := perDir(t)
+	dir := func(i int) string { return filepath.Join("/d", string(rune('a'+i))) }
+	var all []*place
+	for i := range mostPlaces {
+		p, err := s.places.take(dir(i))
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+	_, err := s.places.take("/more")
+	assert.ErrorContains(t, err, "it runs in 32 directories already, and all of them are in use")
+	same, err := s.places.take(dir(3))
+	require.NoError(t, err)
+	assert.Same(t, all[3], same)
+	same.leave()
+	all[5].leave()
+	all[2].leave()
+	_, err = s.places.take("/more")
+	require.NoError(t, err)
+	assert.NotContains(t, s.places.byDir, dir(5), "the one that was idle longest is gone")
+	assert.Contains(t, s.places.byDir, dir(2))
+	_, err = all[5].session(context.Background())
+	assert.ErrorIs(t, err, errClosed)
+}
+
+func TestPlacesThatNobodyUsesEnd(t *testing.T) {
+	t.Parallel()
+	s := perDir(t)
+	kept, gone, used := t.TempDir(), filepath.Join(t.TempDir(), "gone"), filepath.Join(t.TempDir(), "used")
+	for _, dir := range []string{kept, gone, used} {
+		p, err := s.places.take(dir)
+		require.NoError(t, err)
+		if dir != used {
+			p.leave()
+		}
+	}
+	s.places.sweep(time.Now().Add(-time.Hour))
+	assert.Contains(t, s.places.byDir, kept)
+	assert.Contains(t, s.places.byDir, used)
+	assert.NotContains(t, s.places.byDir, gone, "its directory is not there")
+	s.places.sweep(time.Now().Add(time.Hour))
+	assert.NotContains(t, s.places.byDir, kept)
+	assert.Contains(t, s.places.byDir, used, "what is in use stays")
+
+	scratch, err := s.places.empty()
+	require.NoError(t, err)
+	again, err := s.places.empty()
+	require.NoError(t, err)
+	assert.Equal(t, scratch, again)
+	require.NoError(t, os.Remove(scratch))
+	other, err := s.places.empty()
+	require.NoError(t, err)
+	assert.DirExists(t, other)
+	require.NoError(t, s.Close())
+	assert.NoDirExists(t, other)
+	_, err = s.places.take(kept)
+	assert.ErrorIs(t, err, errClosed)
+}
+
+func TestThePauseBeforeANewConnection(t *testing.T) {
+	t.Parallel()
+	assert.Zero(t, pause(0))
+	assert.Equal(t, firstPause, pause(1))
+	assert.Equal(t, 4*firstPause, pause(3))
+	assert.Equal(t, mostPause, pause(1000))
+}
+
+func TestManyCallersShareOneConnection(t *testing.T) {
+	t.Parallel()
+	s := perDir(t)
+	p, err := s.places.take("/d")
+	require.NoError(t, err)
+	p.failures = 100 // so that the connection waits
+	const callers = 8
+	errs := make(chan error, callers)
+	ctx, cancel := context.WithCancel(context.Background())
+	for range callers {
+		go func() {
+			_, err := p.session(ctx)
+			errs <- err
+		}()
+	}
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.making != nil
+	}, 10*time.Second, time.Millisecond)
+	p.mu.Lock()
+	making := p.making
+	p.mu.Unlock()
+	cancel()
+	for range callers {
+		require.ErrorIs(t, <-errs, context.Canceled, "a caller waits no longer than its context")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assert.Same(t, making, p.making, "the connection under way goes on without them")
+}
