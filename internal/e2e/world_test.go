@@ -26,6 +26,7 @@ import (
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
+	"github.com/assent-dev/assent/mcp"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/model/scripted"
 	"github.com/assent-dev/assent/permission"
@@ -89,6 +90,8 @@ type setup struct {
 	Spans string `json:"spans,omitempty"`
 	// Offered makes all tools of the worker those of a source.
 	Offered offered `json:"offered,omitempty"`
+	// MCP is the command of an MCP server whose tools are all that agents have; Offered says how they run.
+	MCP []string `json:"mcp,omitempty"`
 	// Held adds two tools that begin and wait at the same time: peek reads, grip does not.
 	Held bool `json:"held,omitempty"`
 	// Build is what this version of a worker has, beside what all have.
@@ -204,6 +207,14 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 		p.Tools = append(p.Tools, "peek", "grip")
 	}
 	s.Offered.apply(&cfg, &p)
+	if len(s.MCP) > 0 {
+		server, err := mcp.New(mcp.Config{Name: "srv", Command: s.MCP, Log: logger(), Idempotent: []string{"meta"}, Risk: map[string]tool.Risk{"add": tool.Read}})
+		if err != nil {
+			return cfg, nil, err
+		}
+		done = func() { _ = server.Close() }
+		cfg.Sources, cfg.Dynamic, p.Tools = []tool.Source{server}, s.Offered == byName, []string{"srv"}
+	}
 	if s.Deadline > 0 {
 		p.Permissions.Approval = &permission.ApprovalPolicy{Deadline: s.Deadline}
 	}
