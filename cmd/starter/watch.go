@@ -8,10 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
+	"github.com/assent-dev/assent/protocol"
 )
 
 func (a *app) watchCommand() *cobra.Command {
@@ -116,6 +118,8 @@ type looker struct {
 	id, queue string
 	open      int
 	said      string
+	// tools are the names of calls whose activity type does not say them, by activity id.
+	tools map[string]string
 }
 
 func (l *looker) add(e follow.Event) {
@@ -129,7 +133,23 @@ func (l *looker) add(e follow.Event) {
 		l.open++
 	case follow.ApprovalClosed:
 		l.open--
+	case follow.ToolStart:
+		if l.tools == nil {
+			l.tools = map[string]string{}
+		}
+		l.tools[e.Tool.ActivityID] = e.Tool.Tool
+	case follow.ToolEnd:
+		delete(l.tools, e.Tool.ActivityID)
 	}
+}
+
+// named is what a pending activity is called: one of a source's tools by the tool's name.
+func (l *looker) named(p *workflowpb.PendingActivityInfo) string {
+	name := p.GetActivityType().GetName()
+	if t := l.tools[p.GetActivityId()]; name == protocol.ActivityCallTool && t != "" {
+		return protocol.ToolPrefix + t
+	}
+	return name
 }
 
 // why returns a line that was not the last one said, or nothing.
@@ -167,7 +187,7 @@ func (l *looker) find(ctx context.Context) string {
 		return fmt.Sprintf("no worker takes the agent's task on queue %q; it waits until one does", l.queue)
 	}
 	for _, p := range d.GetPendingActivities() {
-		name := p.GetActivityType().GetName()
+		name := l.named(p)
 		switch {
 		case p.GetAttempt() > 1 && p.GetLastFailure() != nil:
 			return fmt.Sprintf("%s failed and is tried again (attempt %d): %s", name, p.GetAttempt(), oneLine(p.GetLastFailure().GetMessage(), 400))

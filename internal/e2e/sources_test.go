@@ -372,3 +372,37 @@ func TestAContinuedRunKeepsTheToolsOfItsSource(t *testing.T) {
 	}
 	require.Equal(t, 12, calls)
 }
+
+// A worker of the queue that does not have the source takes no call away from those that have it: the call waits for one.
+func TestAWorkerWithoutTheSource(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]func(*worker.Config){"shared": nil, "by name": dynamically} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := w.selling(aShop(tool.Write, tool.NeedsApproval()), later)
+			w.start(protocol.AgentInput{})
+			key := w.pending(1)[0].Key
+			first.Stop()
+			without := w.work(setup{Script: shopping, Keys: true})
+			w.answer(key, approval.Allow)
+			activityType := map[string]string{"shared": protocol.ActivityCallTool, "by name": "tool.buy"}[name]
+			require.Eventually(t, func() bool { return w.scheduled(activityType) > 0 }, patience, tick)
+			require.Eventually(t, func() bool { return len(w.timers()) > 0 }, patience, tick, "it waits")
+			without.Stop()
+			w.selling(aShop(tool.Write, tool.NeedsApproval()), later)
+			require.Equal(t, []string{"OK"}, w.codes(w.result()))
+		})
+	}
+}
+
+// timers are the ids of timers that were started.
+func (w *world) timers() (out []string) {
+	w.t.Helper()
+	for _, e := range w.history() {
+		if a := e.GetTimerStartedEventAttributes(); a != nil {
+			out = append(out, a.GetTimerId())
+		}
+	}
+	return out
+}
