@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/protocol"
@@ -29,7 +30,11 @@ func (e *Engine) storeLarge(ctx context.Context, files []worktree.LargeFile) (*p
 		if err := w.flush(); err != nil {
 			return nil, fmt.Errorf("store %q: %w", f.Path, err)
 		}
-		list = append(list, protocol.LargeFile{Path: f.Path, Mode: f.Mode, Size: f.Size, ID: f.ID, Parts: w.parts})
+		l := protocol.LargeFile{Path: f.Path, Mode: f.Mode, Size: f.Size, ID: f.ID, Parts: w.parts}
+		if !utf8.ValidString(f.Path) {
+			l.Name = []byte(f.Path)
+		}
+		list = append(list, l)
 		out.Bytes += f.Size
 	}
 	text, err := json.Marshal(list)

@@ -24,7 +24,7 @@ func TestFilesBesideThePatchAreStoredInParts(t *testing.T) {
 				return err
 			}}
 	}
-	p := &trees{patch: worktree.Patch{Bytes: []byte("diff"), Large: []worktree.LargeFile{file("big", big), file("none", nil)}}}
+	p := &trees{patch: worktree.Patch{Bytes: []byte("diff"), Large: []worktree.LargeFile{file("big", big), file("none", nil), file("\xff", nil)}}}
 	b := treeBench(t, p)
 	var lease worktree.Lease
 	require.NoError(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &lease))
@@ -33,7 +33,7 @@ func TestFilesBesideThePatchAreStoredInParts(t *testing.T) {
 		return b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: lease, Store: "memory"}, &art)
 	}
 	require.NoError(t, collect())
-	require.Equal(t, 2, art.Large.Files)
+	require.Equal(t, 3, art.Large.Files)
 	require.Equal(t, int64(len(big)), art.Large.Bytes)
 	text, err := b.store.Get(context.Background(), art.Large.Ref)
 	require.NoError(t, err)
@@ -41,6 +41,8 @@ func TestFilesBesideThePatchAreStoredInParts(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &list))
 	require.Equal(t, []string{"big", "none"}, []string{list[0].Path, list[1].Path})
 	require.Equal(t, "id of big", list[0].ID)
+	require.Nil(t, list[1].Name)
+	require.Equal(t, "\xff", string(list[2].Name))
 	require.Len(t, list[0].Parts, 3)
 	require.Empty(t, list[1].Parts)
 	var back []byte

@@ -260,6 +260,8 @@ type Large struct {
 // LargeFile is one of them: its path, git's mode, its size in bytes and the object id of its blob.
 type LargeFile struct {
 	Path string `json:"path"`
+	// Name has the bytes of a path that is no UTF-8, which Path cannot hold.
+	Name []byte `json:"name,omitempty"`
 	Mode string `json:"mode"`
 	Size int64  `json:"size"`
 	ID   string `json:"id"`

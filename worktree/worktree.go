@@ -68,6 +68,7 @@ type Lease struct {
 
 // File is one changed path of a patch.
 type File struct {
+	// Path is quoted as git does it if it is no UTF-8.
 	Path string `json:"path"`
 	// Status is one of added, modified, deleted, type-changed, renamed.
 	Status string `json:"status"`

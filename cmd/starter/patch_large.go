@@ -74,7 +74,11 @@ func createLarge(root *os.Root, name, mode string) (*os.File, error) {
 }
 
 func writeParts(root *os.Root, get func(blob.Ref) ([]byte, error), f protocol.LargeFile) error {
-	out, err := createLarge(root, f.Path, f.Mode)
+	name := f.Path
+	if f.Name != nil {
+		name = string(f.Name)
+	}
+	out, err := createLarge(root, name, f.Mode)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ func TestFilesBesideAPatchAreWrittenBelowAFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	whole := list(
 		protocol.LargeFile{Path: "a/b\n/big", Mode: "100755", Size: 6, Parts: []blob.Ref{put("one"), put("two")}},
+		protocol.LargeFile{Path: "\ufffd", Name: []byte("\xff"), Mode: "100644"},
 		protocol.LargeFile{Path: "none", Mode: "100644"})
 	require.NoError(t, writeLarge(get, whole, dir))
 	text, err := os.ReadFile(filepath.Join(dir, "a/b\n/big"))
@@ -39,11 +40,13 @@ func TestFilesBesideAPatchAreWrittenBelowAFolder(t *testing.T) {
 	fi, err := os.Stat(filepath.Join(dir, "a/b\n/big"))
 	require.NoError(t, err)
 	require.NotZero(t, fi.Mode()&0o100)
+	require.FileExists(t, filepath.Join(dir, "\xff"))
 	require.ErrorIs(t, writeLarge(get, whole, dir), fs.ErrExist)
 
 	outside := t.TempDir()
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "out")))
 	for _, path := range []string{"../x", "/etc/x", "out/x", "a/../../x"} {
+		require.Error(t, writeLarge(get, list(protocol.LargeFile{Name: []byte(path), Size: 3, Parts: []blob.Ref{put("one")}}), dir), path)
 		require.Error(t, writeLarge(get, list(protocol.LargeFile{Path: path, Size: 3, Parts: []blob.Ref{put("one")}}), dir), path)
 	}
 	left, err := os.ReadDir(outside)

@@ -82,8 +82,7 @@ a b.c
 a bad.u16
 m bin.dat
 m link
-a new
-"name"`+"\xff"+`
+a "new\n\"name\"\377"
 d run.sh
 a src
 d src/deep/er/leaf.txt

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -71,7 +72,24 @@ func (d *Driver) collect(ctx context.Context, id string, r *record) (worktree.Pa
 		return p, err
 	}
 	p.HostChanges = before.changes(d.snapshot(r))
+	legible(&p)
 	return p, nil
+}
+
+// legible quotes names that are no UTF-8 as git does: JSON would make one of two different ones.
+func legible(p *worktree.Patch) {
+	name := func(s *string) {
+		if !utf8.ValidString(*s) {
+			*s = quote("", *s)
+		}
+	}
+	for i := range p.Files {
+		name(&p.Files[i].Path)
+		name(&p.Files[i].From)
+	}
+	for i := range p.Ignored {
+		name(&p.Ignored[i])
+	}
 }
 
 // reader returns what reads the tree once, by the way in which it was made, and what is to be called in the end.
