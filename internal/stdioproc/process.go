@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/assent-dev/assent/fault"
@@ -34,11 +35,16 @@ type Process struct {
 
 	closing  sync.Once
 	closeErr error
+	// asked is set when Close has begun.
+	asked atomic.Bool
 }
 
 const (
 	// drainWait is how long pipes are read that a process which got away still holds.
 	drainWait = time.Second
+	// crashGrace is how long what a head has left may take to obey, when nobody asked the head to end: its tree is of no
+	// more use, and whoever waits for an answer waits for this too.
+	crashGrace = 200 * time.Millisecond
 	// killWait is how long processes may take to die of SIGKILL.
 	killWait = 10 * time.Second
 )
@@ -156,7 +162,13 @@ func (p *Process) run(command func() *exec.Cmd, started chan<- error) {
 	if err != nil {
 		return
 	}
-	waitErr := wait(cmd, func() { p.tree.end(p.grace) })
+	waitErr := wait(cmd, func() {
+		grace := p.grace
+		if !p.asked.Load() {
+			grace = min(grace, crashGrace)
+		}
+		p.tree.end(grace)
+	})
 	p.tree.release()
 
 	// Everything that could write is dead, so that both pipes end at once, but for a process that got away.
@@ -208,6 +220,7 @@ func (p *Process) Stderr() string { return p.stderr.text() }
 // the first wait for it.
 func (p *Process) Close() error {
 	p.closing.Do(func() {
+		p.asked.Store(true)
 		_ = p.files[0].Close()
 		if !p.ended(p.grace) {
 			p.tree.ask()
