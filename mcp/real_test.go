@@ -200,9 +200,9 @@ func TestAResultOfFiftyMegabytes(t *testing.T) {
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	begin := func(t *testing.T, mode string, timeout time.Duration) (*mcp.Server, error) {
+	begin := func(t *testing.T, mode string, start, call time.Duration) (*mcp.Server, error) {
 		c := real(mcptest.Command(t, "-hostile", mode), "")
-		c.StartTimeout, c.CallTimeout = timeout, timeout
+		c.StartTimeout, c.CallTimeout = start, call
 		s := open(t, c)
 		return s, s.Start(ctx)
 	}
@@ -217,10 +217,13 @@ func TestHostileServers(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			timeout := time.Minute
-			if strings.HasPrefix(mode, "silent") || mode == "garbage" {
-				timeout = 2 * time.Second
+			switch mode {
+			case "silent", "silent-list":
+				timeout = time.Second
+			case "garbage": // it must have begun to talk
+				timeout = 3 * time.Second
 			}
-			_, err := begin(t, mode, timeout)
+			_, err := begin(t, mode, timeout, time.Minute)
 			require.ErrorContains(t, err, says)
 			require.ErrorContains(t, err, `"s"`, "it names the server")
 		})
@@ -250,14 +253,14 @@ func TestHostileServers(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s, err := begin(t, mode, time.Minute)
+			s, err := begin(t, mode, time.Minute, time.Minute)
 			require.NoError(t, err)
 			check(t, s)
 		})
 	}
 	t.Run("silent-call", func(t *testing.T) {
 		t.Parallel()
-		s, err := begin(t, "silent-call", 2*time.Second)
+		s, err := begin(t, "silent-call", time.Minute, time.Second)
 		require.NoError(t, err)
 		echo := def(t, s, "echo")
 		r := echo.Invoke(ctx, nil, json.RawMessage(`{}`))
@@ -365,22 +368,31 @@ func TestEverythingFromNPM(t *testing.T) {
 		if runtime.GOOS != "linux" {
 			t.Skip("its process is found by its environment, in /proc")
 		}
-		c := real(mcptest.NPM(t, "mcp-server-everything", "stdio"), "")
+		// What it is told is kept in a file, so that it is known when a call has begun; and its tree has more than one process.
+		heard := scratch(t)
+		c := real(append([]string{"sh", "-c", `tee "$0" | "$@"`, heard}, mcptest.NPM(t, "mcp-server-everything", "stdio")...), "")
 		mark := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
 		c.Env = map[string]string{"MCPTEST_MARK": mark}
 		s := start(t, c)
 		talk(t, s)
 
 		long := def(t, s, "trigger-long-running-operation")
-		input := json.RawMessage(`{"duration":1000,"steps":1000}`)
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-		defer cancel()
-		assert.False(t, long.Invoke(ctx, nil, input).IsOK())
-
+		has := func(what string) {
+			require.Eventually(t, func() bool {
+				text, err := os.ReadFile(heard)
+				return err == nil && strings.Contains(string(text), what)
+			}, time.Minute, time.Millisecond)
+		}
 		done := make(chan tool.Result, 1)
-		go func() { done <- long.Invoke(context.Background(), nil, input) }()
-		// It has begun, or is about to: either way it is killed with its server.
-		time.Sleep(100 * time.Millisecond)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { done <- long.Invoke(ctx, nil, json.RawMessage(`{"duration":1001,"steps":1001}`)) }()
+		has("1001")
+		cancel()
+		assert.Equal(t, tool.Aborted, (<-done).Code)
+		has("notifications/cancelled")
+
+		go func() { done <- long.Invoke(context.Background(), nil, json.RawMessage(`{"duration":1002,"steps":1002}`)) }()
+		has("1002")
 		pids := marked(t, "MCPTEST_MARK="+mark)
 		require.NotEmpty(t, pids)
 		for _, pid := range pids {
