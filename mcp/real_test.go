@@ -391,7 +391,9 @@ func TestEverythingFromNPM(t *testing.T) {
 		assert.Equal(t, tool.Aborted, (<-done).Code)
 		has("notifications/cancelled")
 
-		go func() { done <- long.Invoke(context.Background(), nil, json.RawMessage(`{"duration":1002,"steps":1002}`)) }()
+		go func() {
+			done <- long.Invoke(context.Background(), nil, json.RawMessage(`{"duration":1002,"steps":1002}`))
+		}()
 		has("1002")
 		pids := marked(t, "MCPTEST_MARK="+mark)
 		require.NotEmpty(t, pids)
