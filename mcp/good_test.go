@@ -7,7 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
@@ -149,5 +153,26 @@ func TestAProgramForEachDirectory(t *testing.T) {
 	assert.Contains(t, r.Failure.Message, "has none")
 	r = where.Invoke(context.Background(), &tool.Context{Dir: filepath.Join(a, "none")}, json.RawMessage(`{}`))
 	assert.Equal(t, tool.ToolError, r.Code)
-	require.NoError(t, os.Chdir("."))
+}
+
+func TestAProgramThatEndsBetweenTwoCalls(t *testing.T) {
+	t.Parallel()
+	s := start(t, config(t, "good"))
+	where := def(t, s, "s_where")
+	pid := func() int {
+		r := where.Invoke(context.Background(), nil, json.RawMessage(`{}`))
+		require.Equal(t, tool.OK, r.Code, "%+v", r.Failure)
+		n, err := strconv.Atoi(strings.Trim(string(r.Value[strings.LastIndexByte(string(r.Value), '|')+1:]), `"`))
+		require.NoError(t, err)
+		return n
+	}
+	for range 3 {
+		before := pid()
+		p, err := os.FindProcess(before)
+		require.NoError(t, err)
+		require.NoError(t, p.Kill())
+		require.Eventually(t, func() bool { return p.Signal(syscall.Signal(0)) != nil }, 30*time.Second, time.Millisecond)
+		// The call cannot have reached a program that was gone, so it is made again although it is no read.
+		assert.NotEqual(t, before, pid())
+	}
 }

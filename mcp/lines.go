@@ -254,7 +254,10 @@ func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
 		late := time.NewTimer(writeGrace)
 		defer late.Stop()
 		select {
-		case <-written:
+		case err := <-written:
+			if err != nil {
+				_ = l.Close()
+			}
 		case <-l.closed:
 		case <-late.C:
 			_ = l.Close()

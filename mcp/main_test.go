@@ -201,12 +201,14 @@ func goodServer() *sdk.Server {
 	sdk.AddTool(s, &sdk.Tool{Name: "where", Description: "Directory, arguments, roots and a variable."}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		dir, _ := os.Getwd()
 		roots := "none"
+		//lint:ignore SA1019 Servers of today use it.
 		if list, err := r.Session.ListRoots(ctx, nil); err == nil {
 			roots = list.Roots[0].URI
 		}
 		return text(strings.Join([]string{dir, os.Args[len(os.Args)-1], roots, os.Getenv("MCP_TEST_SECRET"), fmt.Sprint(os.Getpid())}, "|")), nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "ask", Description: "Ask for sampling."}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		//lint:ignore SA1019 Servers of today use it.
 		_, err := r.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 1})
 		return nil, nil, err
 	})

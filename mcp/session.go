@@ -69,7 +69,9 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 	var roots []string
 	caps := &sdk.ClientCapabilities{}
 	if dir != "" {
-		roots, caps.RootsV2 = []string{dir}, &sdk.RootCapabilities{}
+		roots = []string{dir}
+		//lint:ignore SA1019 Servers of today learn their directory by roots; the newest protocol has none.
+		caps.RootsV2 = &sdk.RootCapabilities{}
 	}
 	if s.cfg.URL != "" {
 		transport := &sdk.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: s.web.client(), MaxRetries: mostResumed,
