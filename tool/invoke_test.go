@@ -152,6 +152,10 @@ func TestFailures(t *testing.T) {
 		}
 		return r
 	}
+	started := func(r tool.Result) tool.Result {
+		r.Failure.Started = true
+		return r
+	}
 	for _, c := range []struct {
 		name string
 		err  error
@@ -164,6 +168,7 @@ func TestFailures(t *testing.T) {
 		{"error without text", unreadable{}, tool.Fail(tool.ToolError, "an error of type tool_test.unreadable whose text cannot be read")},
 		{"refusal of nobody", hostileRefusal{errors.New("x")}, tool.Fail(tool.ToolError, "an error of type tool_test.hostileRefusal that cannot be read")},
 		{"cause that panics", hostileUnwrap{}, tool.Fail(tool.ToolError, "an error of type tool_test.hostileUnwrap that cannot be read")},
+		{"unsure", fmt.Errorf("send: %w", tool.Unsure{Message: "the line broke"}), started(tool.Fail(tool.EffectUnknown, "send: the line broke"))},
 		{"nil retry", (*tool.ModelRetry)(nil), tool.Fail(tool.ToolError, "an error of type *tool.ModelRetry whose text cannot be read")},
 		{"nil retry inside", hostileMessage{}, tool.Fail(tool.ToolError, "an error of type tool_test.hostileMessage whose text cannot be read")},
 		{"retry with a cycle", tool.ModelRetry{Message: "m", Data: cyclic()}, retry(tool.Fail(tool.ToolError, "m (its data is not serialisable)"), "")},
