@@ -104,7 +104,15 @@ func (m *MCP) Located(s *Server) error {
 	if fault.IsConfig(s.Err) {
 		return m.file.Locate("", s.Err)
 	}
-	at := m.file.Locate("", &fault.ConfigError{Key: s.Conf.Key, Msg: "cannot be used", Cause: s.Err})
+	key := s.Conf.Key + ".command"
+	if s.Conf.URL != "" {
+		key = s.Conf.Key + ".url"
+	}
+	at := m.file.Locate("", &fault.ConfigError{Key: key, Msg: s.Err.Error()})
+	var e *fault.ConfigError
+	if errors.As(at, &e) {
+		e.Key = "" // the message has the name of the server
+	}
 	hint := ""
 	if s.Conf.Required {
 		hint = "with required: false a worker starts without it, and agents that need it wait"
