@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,6 +27,10 @@ func (s *Server) call(ctx context.Context, call *tool.Context, name string, repe
 	if s.cfg.PerDir {
 		if dir = call.Dir; dir == "" {
 			return nil, fmt.Errorf("mcp server %q runs in the working directory of the agent, and this one has none", s.cfg.Name)
+		}
+		// Servers compare paths with what the system calls a directory: /private/tmp is another name than /tmp.
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
 		}
 	}
 	at, err := s.places.take(dir)

@@ -342,7 +342,11 @@ func (a *app) toolsTable(p profileTools, f toolsFlags) error {
 		if r.From != "" && r.From != r.Name {
 			from = " of " + r.From
 		}
-		a.printf("refused: %s%s: %s\n", oneLine(r.Name, mostLine), from, oneLine(r.Why, mostShown))
+		var why []string
+		for line := range strings.SplitSeq(strings.TrimRight(r.Why, "\n"), "\n") {
+			why = append(why, oneLine(line, mostShown))
+		}
+		a.printf("refused: %s%s: %s\n", oneLine(r.Name, mostLine), from, strings.Join(why, "\n  "))
 	}
 	if p.ToolsetHash != "" {
 		a.printf("toolset %.12s, authority %.12s, attestation: %s\n", p.ToolsetHash, p.AuthorityHash, oneLine(p.Attestation, mostShown))

@@ -170,7 +170,7 @@ func plural(n int, what string) string {
 func (m *MCP) doubts(w io.Writer) {
 	for _, s := range m.servers {
 		if s.Err != nil {
-			fmt.Fprintf(w, "warning: MCP server %q cannot be used now, and agents that need it wait: %v\n", s.Name(), s.Err)
+			fmt.Fprintf(w, "warning: agents that need an MCP server wait for it: %s\n", strings.ReplaceAll(s.Err.Error(), "\n", "\n  "))
 			continue
 		}
 		for _, r := range s.Refused() {
