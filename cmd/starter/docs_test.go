@@ -17,6 +17,7 @@ import (
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/internal/exit"
+	"github.com/assent-dev/assent/internal/mcptest"
 )
 
 var (
@@ -130,3 +131,19 @@ func TestApprovalsPage(t *testing.T) {
 }
 
 var yamlBlocks = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// The commands of docs/mcp.md print what stands below them, with the server from npm.
+func TestMCPPage(t *testing.T) {
+	program := mcptest.NPM(t, "mcp-server-filesystem")[0]
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	path := filepath.Join(root, "docs", "mcp.md")
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(filepath.Dir(filepath.Dir(program)), filepath.Join(dir, "node_modules")))
+	m := yamlBlock.FindSubmatch(page)
+	require.NotNil(t, m)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, string(m[1])), []byte(strings.TrimSuffix(strings.TrimPrefix(string(m[0]), "```yaml\n"), "```")), 0o600))
+	require.Equal(t, 3, tellsPage(t, path, dir, false))
+}

@@ -109,6 +109,8 @@ type refusedTool struct {
 	Name string `json:"name"`
 	From string `json:"from,omitempty"`
 	Why  string `json:"why"`
+	// LeftOut says that the file leaves it out by allow or deny.
+	LeftOut bool `json:"leftOut,omitempty"`
 }
 
 // profileTools are the tools of one profile.
@@ -208,7 +210,7 @@ func (b *bench) of(p config.Profile, only string) profileTools {
 				add(listed, listed, d, &s.Conf)
 			}
 			for _, r := range s.Refused() {
-				out.Refused = append(out.Refused, refusedTool{Name: r.Name, From: listed, Why: r.Why})
+				out.Refused = append(out.Refused, refusedTool{Name: r.Name, From: listed, Why: r.Why, LeftOut: s.LeftOut(r.Name)})
 			}
 		default:
 			for _, d := range b.members(listed, &out) {
@@ -337,7 +339,12 @@ func (a *app) toolsTable(p profileTools, f toolsFlags) error {
 			return err
 		}
 	}
+	leftOut := 0
 	for _, r := range p.Refused {
+		if r.LeftOut {
+			leftOut++
+			continue
+		}
 		from := ""
 		if r.From != "" && r.From != r.Name {
 			from = " of " + r.From
@@ -347,6 +354,9 @@ func (a *app) toolsTable(p profileTools, f toolsFlags) error {
 			why = append(why, oneLine(line, mostShown))
 		}
 		a.printf("refused: %s%s: %s\n", oneLine(r.Name, mostLine), from, strings.Join(why, "\n  "))
+	}
+	if leftOut > 0 {
+		a.printf("left out by allow or deny: %s\n", count(leftOut, "tool"))
 	}
 	if p.ToolsetHash != "" {
 		a.printf("toolset %.12s, authority %.12s, attestation: %s\n", p.ToolsetHash, p.AuthorityHash, oneLine(p.Attestation, mostShown))

@@ -55,7 +55,7 @@ func (a *app) attest(ctx context.Context, f toolsFlags, write bool) error {
 		return err
 	}
 	for _, r := range p.Refused {
-		if r.From != "" && r.From != r.Name {
+		if r.From != "" && r.From != r.Name && !r.LeftOut {
 			a.note("note: %s of %s is refused and not attested: %s", oneLine(r.Name, mostLine), r.From, oneLine(r.Why, mostLine))
 		}
 	}

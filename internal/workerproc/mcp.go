@@ -120,6 +120,16 @@ func (m *MCP) Located(s *Server) error {
 	return &exit.Error{Code: exit.Failed, Err: at, Hint: hint}
 }
 
+// Unfit are the tools that are refused although the file does not leave them out.
+func (s *Server) Unfit() []mcp.Refused {
+	return slices.DeleteFunc(s.Refused(), func(r mcp.Refused) bool { return s.LeftOut(r.Name) })
+}
+
+// LeftOut reports a tool that the file's allow or deny leaves out, by its original name.
+func (s *Server) LeftOut(name string) bool {
+	return s.Conf.Allow != nil && !slices.Contains(s.Conf.Allow, name) || slices.Contains(s.Conf.Deny, name)
+}
+
 // Sources are the servers as the engine takes them.
 func (m *MCP) Sources() []tool.Source {
 	out := make([]tool.Source, len(m.servers))
@@ -173,7 +183,7 @@ func (m *MCP) doubts(w io.Writer) {
 			fmt.Fprintf(w, "warning: agents that need an MCP server wait for it: %s\n", strings.ReplaceAll(s.Err.Error(), "\n", "\n  "))
 			continue
 		}
-		for _, r := range s.Refused() {
+		for _, r := range s.Unfit() {
 			fmt.Fprintf(w, "warning: MCP server %q: no agent gets its tool %q: %s\n", s.Name(), short(r.Name), r.Why)
 		}
 		if !m.listed(s.Name()) {
