@@ -67,6 +67,38 @@ func report(ctx context.Context, details ...any) error {
 	return activity.GetClient(ctx).RecordActivityHeartbeatWithOptions(ctx, o)
 }
 
+// alive reports life for a call that has not begun, until stop returns. It does so past the SDK, which would send a heartbeat
+// late, after the mark, and take that away. The context ends when the call is cancelled.
+func alive(ctx context.Context) (waiting context.Context, stop func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	every := activity.GetInfo(ctx).HeartbeatTimeout / 4
+	if every <= 0 {
+		return waiting, cancel
+	}
+	var details []any
+	if activity.HasHeartbeatDetails(ctx) {
+		// An attempt before this one has begun.
+		details = []any{protocol.Begun}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-waiting.Done():
+				return
+			case <-t.C:
+				if err := report(waiting, details...); temporal.IsCanceledError(err) {
+					cancel()
+				}
+			}
+		}
+	}()
+	return waiting, func() { cancel(); <-ended }
+}
+
 // testNamespace is that of the SDK's test environments, whose client has no server.
 const testNamespace = "default-test-namespace"
 

@@ -33,6 +33,11 @@ func (e *Engine) frozen(ctx context.Context, f protocol.ToolFacts, running bool)
 	if drift = drifted(def, f); drift == "" && (fresh || !running) {
 		return def, ""
 	}
+	if running {
+		waiting, stop := alive(ctx)
+		defer stop()
+		ctx = waiting
+	}
 	if _, err := s.list(ctx); err != nil {
 		e.log.Warn("assent: a source of tools does not answer", "source", s.name, "error", err)
 		switch {

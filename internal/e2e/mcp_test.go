@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
@@ -228,4 +229,49 @@ func TestAColdSourceThatIsSlow(t *testing.T) {
 	w.start(protocol.AgentInput{})
 	w.answer(w.pending(1)[0].Key, approval.Allow)
 	require.Equal(t, []string{"OK"}, w.codes(w.result()))
+}
+
+// A worker that has to list first, longer than a heartbeat may be away, runs the call all the same, and once.
+func TestACallWaitsForASlowListing(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string][]tool.Option{"reads": {tool.Read, tool.NeedsApproval()}, "writes": {tool.Write, tool.NeedsApproval()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			begin := func(s *source, workflowsOnly bool) sdkworker.Worker {
+				cfg, done, err := engine(setup{Script: shopping, Keys: true}, w.c, w.effects, w.blobs)
+				require.NoError(t, err)
+				t.Cleanup(done)
+				cfg.Sources = []tool.Source{s}
+				p := cfg.Profiles["p"]
+				p.Tools = []string{"shop"}
+				cfg.Profiles["p"] = p
+				plugin, err := worker.New(cfg)
+				require.NoError(t, err)
+				o := options(plugin)
+				o.LocalActivityWorkerOnly = workflowsOnly
+				wk := sdkworker.New(w.c, w.queue, o)
+				require.NoError(t, wk.Start())
+				t.Cleanup(wk.Stop)
+				return wk
+			}
+			// The run is in the cache of a worker that runs no activities.
+			begin(aShop(kind...), true)
+			w.start(protocol.AgentInput{})
+			require.Eventually(t, func() bool { return len(w.finishedTasks()) > 0 }, patience, tick)
+			first := begin(aShop(kind...), false)
+			key := w.pending(1)[0].Key
+			first.Stop()
+			slow := &source{tools: func() ([]*tool.Def, error) {
+				time.Sleep(13 * time.Second)
+				return sells("Buys a thing.", kind...)()
+			}}
+			begin(slow, false)
+			w.answer(key, approval.Allow)
+			res := w.result()
+			require.Equal(t, []string{"OK"}, w.codes(res), "%+v", w.results(res)[0].Result.Failure)
+			require.Equal(t, 1, w.scheduled(protocol.ActivityCallTool), "its first try")
+			require.EqualValues(t, 1, slow.asked.Load())
+		})
+	}
 }
