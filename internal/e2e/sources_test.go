@@ -406,3 +406,41 @@ func (w *world) timers() (out []string) {
 	}
 	return out
 }
+
+// An agent that another workflow spawns lists its sources anew, and a run that is reset to its beginning does too; one that
+// is reset to a later point keeps what was frozen.
+func TestEachAgentListsItsSources(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	shop := aShop(tool.Read)
+	w.planning(setup{Script: shopping, Keys: true}, map[string]string{"q": shopping}, nil, func(c *worker.Config) {
+		c.Sources = []tool.Source{shop}
+		for _, name := range []string{"p", "q"} {
+			p := c.Profiles[name]
+			p.Tools = []string{"shop"}
+			c.Profiles[name] = p
+		}
+	})
+	var res []protocol.AgentResult
+	w.got(w.plans(w.id+"-plan", "Plan", []protocol.AgentInput{task("p", "a"), task("q", "b")}), &res)
+	require.Len(t, res, 2)
+	for _, r := range res {
+		require.Equal(t, protocol.OK, r.Status, r.Error)
+	}
+	before := shop.asked.Load()
+	require.Positive(t, before)
+	require.LessOrEqual(t, before, int32(2), "those that ask at once get one answer")
+
+	run := w.start(protocol.AgentInput{}).GetRunID()
+	require.Equal(t, []string{"OK"}, w.codes(w.result()))
+	require.Equal(t, before+1, shop.asked.Load())
+	tasks := w.finishedTasks()
+	w.reset(run, tasks[len(tasks)-1])
+	w.settles("")
+	require.Equal(t, []string{"OK"}, w.codes(w.result()))
+	require.Equal(t, before+1, shop.asked.Load(), "frozen")
+	w.reset(run, tasks[0])
+	w.settles("")
+	require.Equal(t, []string{"OK"}, w.codes(w.result()))
+	require.Equal(t, before+2, shop.asked.Load())
+}

@@ -375,10 +375,19 @@ func TestSpansOfAReset(t *testing.T) {
 // A worker that is killed in the middle of a tool leaves no span of it, and the one that goes on repeats none.
 func TestSpansOfKilledWorkers(t *testing.T) {
 	t.Parallel()
+	for _, way := range []offered{mountedHere, shared} {
+		t.Run("way "+string(way), func(t *testing.T) {
+			t.Parallel()
+			spansOfKilledWorkers(t, way)
+		})
+	}
+}
+
+func spansOfKilledWorkers(t *testing.T, way offered) {
 	address := devservertest.Server(t).Address()
 	w := newWorld(t)
 	file := &spanFile{path: filepath.Join(filepath.Dir(w.effects), "spans")}
-	s := setup{Preset: permission.Standard, Keys: true, Spans: file.path, Uncached: true, Script: `
+	s := setup{Preset: permission.Standard, Keys: true, Offered: way, Spans: file.path, Uncached: true, Script: `
 turns:
   - calls: [{tool: look, args: {text: a}}]
   - calls: [{tool: run, args: {text: b}}]
