@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/assent-dev/assent/approval"
@@ -41,16 +42,12 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 	switch result := a.GetDetails()[markerResult]; data.ActivityType {
 	case protocol.ActivityDecide:
 		var d protocol.DecideResponse
-		if a.GetFailure() != nil || !r.decode(result, &d) {
-			// The workflow takes a decision that cannot be had for a deny. The record does not say of which call.
-			d = protocol.DecideResponse{Decision: permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByDefault,
-				Failed: true, Reason: "no decision could be had: " + why(a.GetFailure())}}
-		} else {
-			d = d.Whole(&r.under)
-		}
-		if !d.Slow {
-			r.decision(d)
-		}
+		readable := a.GetFailure() == nil && r.decode(result, &d)
+		r.recorded(a.GetFailure(), readable, d)
+	case protocol.ActivityDecideTurn:
+		var turn protocol.DecideTurnResponse
+		readable := a.GetFailure() == nil && r.decode(result, &turn)
+		r.recorded(a.GetFailure(), readable, turn.Decisions...)
 	case protocol.ActivityAdmit:
 		r.admitted("", result, why(a.GetFailure()))
 	case protocol.ActivityAttributes:
@@ -63,6 +60,21 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 	default:
 		// A guarded local activity of a team's own leaves nothing else in history.
 		r.began(data.ActivityType)
+	}
+}
+
+// recorded keeps the decisions of a local activity.
+func (r *Reader) recorded(f *failurepb.Failure, readable bool, decisions ...protocol.DecideResponse) {
+	if !readable {
+		// The workflow takes decisions that cannot be had for denies. The record does not say of which calls.
+		r.decision(protocol.DecideResponse{Decision: permission.Decision{Verdict: permission.Deny, DecidedBy: permission.ByDefault,
+			Failed: true, Reason: "no decision could be had: " + why(f)}})
+		return
+	}
+	for _, d := range decisions {
+		if !d.Slow {
+			r.decision(d.Whole(&r.under))
+		}
 	}
 }
 

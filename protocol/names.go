@@ -24,9 +24,10 @@ const (
 	GuardPrefix = "assent_"
 )
 
-// The activities. Decide, Admit, Attributes and Continue are local activities; their names are in history and never change.
+// The activities. Decide, DecideTurn, Admit, Attributes and Continue are local activities; their names are in history and never change.
 const (
 	ActivityDecide     = "AssentDecide"
+	ActivityDecideTurn = "AssentDecideTurn"
 	ActivityDecideSlow = "AssentDecideSlow"
 	ActivityAdmit      = "AssentAdmit"
 	ActivityAdmitSlow  = "AssentAdmitSlow"

@@ -65,6 +65,8 @@ func (w *work) begin(ctx context.Context, in *interceptor.ExecuteActivityInput, 
 		if req, ok := argument[protocol.DecideRequest](in.Args); ok {
 			return w.decide(ctx, req)
 		}
+	case name == protocol.ActivityDecideTurn:
+		return protocol.WithDeciding(ctx, w.deciding), func(any, error) {}
 	case name == protocol.ActivityGenerate:
 		if req, ok := argument[protocol.GenerateRequest](in.Args); ok {
 			return w.chat(ctx, req)
@@ -164,6 +166,15 @@ func (w *work) spent(resp protocol.GenerateResponse, labels []attribute.KeyValue
 	}
 	w.span.SetAttributes(keyCost.Float64(resp.CostUSD))
 	w.t.costs.Add(w.parent, resp.CostUSD, metric.WithAttributes(labels[1:]...), metric.WithAttributes(genAgentName.String(w.t.agents.of(w.came.Agent))))
+}
+
+// deciding is round one of the decisions of a turn.
+func (w *work) deciding(ctx context.Context, req protocol.DecideRequest, next protocol.Decide) (protocol.DecideResponse, error) {
+	one, finish, in := *w, func(any, error) {}, ctx
+	safely(func() { in, finish = one.decide(ctx, req) })
+	resp, err := next(in, req)
+	safely(func() { finish(resp, err) })
+	return resp, err
 }
 
 // decide is the decision on one call. One that is only put off, to a normal activity or to a worker that has the tool, is none.

@@ -116,7 +116,7 @@ func facts(kind string, options map[string]tool.Options, names map[string]string
 // ours reports whether an activity or workflow type is one of the engine's.
 func ours(name string) bool {
 	return protocol.IsTool(name) || name == protocol.WorkflowAgent || slices.Contains([]string{
-		protocol.ActivityDecide, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityAdmitSlow, protocol.ActivityAskApprover, protocol.ActivityAttributes, protocol.ActivityResolveToolset,
+		protocol.ActivityDecide, protocol.ActivityDecideTurn, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityAdmitSlow, protocol.ActivityAskApprover, protocol.ActivityAttributes, protocol.ActivityResolveToolset,
 		protocol.ActivityResolveRef, protocol.ActivityGenerate, protocol.ActivityAcquireWorktree,
 		protocol.ActivityCollectWorktree, protocol.ActivityDisposeWorktree, protocol.ActivityObserve,
 		protocol.ActivityReceiveResult, protocol.ActivityContinue, protocol.ActivityJoinAgent, protocol.ActivityForwardAnswer}, name)

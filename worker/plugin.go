@@ -131,7 +131,8 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		return nil, err
 	}
 	first, last, err := workflows.NewInterceptors(workflows.Config{
-		Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Attributes: activities.AssentAttributes, Continue: activities.AssentContinue,
+		Decide: activities.AssentDecide, DecideTurn: activities.AssentDecideTurn, Admit: activities.AssentAdmit,
+		Attributes: activities.AssentAttributes, Continue: activities.AssentContinue,
 		CheckAnswer: engine.CheckAnswer, DecideTimeout: p.decideTimeout, Patience: p.patience, HostPatience: p.hostPatience,
 		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, AgentQueue: agents, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,

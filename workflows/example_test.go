@@ -21,7 +21,7 @@ func ExampleNewInterceptors() {
 		fmt.Println(err)
 		return
 	}
-	first, last, err := workflows.NewInterceptors(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit})
+	first, last, err := workflows.NewInterceptors(workflows.Config{Decide: activities.AssentDecide, DecideTurn: activities.AssentDecideTurn, Admit: activities.AssentAdmit})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,9 +18,9 @@ import (
 
 // Config is what the worker gives to the gate. It holds no policy: that is asked of the worker by local activity.
 type Config struct {
-	// Decide and Admit are the local activities: top-level functions, because a method value could be replaced
+	// Decide, DecideTurn and Admit are the local activities: top-level functions, because a method value could be replaced
 	// by an activity that somebody registers under its name.
-	Decide, Admit any
+	Decide, DecideTurn, Admit any
 	// CheckAnswer says why an answer would not count, for updates, whose sender can be told at once. It must not change the
 	// question. Nothing depends on it: Admit looks again. Nil lets every answer in; a panic refuses.
 	CheckAnswer func(approval.Approval, approval.Resolution) error
@@ -59,8 +59,8 @@ const (
 )
 
 func (c *Config) validate() error {
-	if c.Decide == nil || c.Admit == nil {
-		return fault.Configf("workflows.Config", "Decide and Admit are needed")
+	if c.Decide == nil || c.DecideTurn == nil || c.Admit == nil {
+		return fault.Configf("workflows.Config", "Decide, DecideTurn and Admit are needed")
 	}
 	if c.DecideTimeout == 0 {
 		c.DecideTimeout = defaultDecideTimeout

@@ -228,7 +228,7 @@ func (g *gate) pass(ctx workflow.Context, req protocol.DecideRequest) (*permit, 
 	g.board.busy()
 	defer g.board.free(ctx, g.ledger)
 	leave := g.place(ctx)
-	d := g.decided(ctx, g.judge(ctx, req), req)
+	d := g.judge(ctx, req)
 	leave()
 	consistent(req, d)
 	p, refused := g.settle(ctx, req, d)

@@ -58,7 +58,7 @@ func newTeams(t *testing.T, layer permission.Layer, plugins ...pipeline.Plugin) 
 	}
 	engine, err := activities.New(activities.Config{Pipeline: pipe, Permissions: layer, Words: protocol.AllWords, Blobs: blob.NewMemory("memory"), Guarded: guarded})
 	require.NoError(t, err)
-	gate, err := workflows.NewInterceptor(workflows.Config{Words: protocol.AllWords, Decide: activities.AssentDecide, Admit: activities.AssentAdmit,
+	gate, err := workflows.NewInterceptor(workflows.Config{Words: protocol.AllWords, Decide: activities.AssentDecide, DecideTurn: activities.AssentDecideTurn, Admit: activities.AssentAdmit,
 		DecideTimeout: 2 * time.Minute, Guarded: guarded})
 	require.NoError(t, err)
 	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute,

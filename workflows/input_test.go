@@ -82,5 +82,5 @@ func TestNoAgentWithoutTheGate(t *testing.T) {
 
 func TestNewInterceptorNeedsItsActivities(t *testing.T) {
 	_, err := workflows.NewInterceptor(workflows.Config{})
-	require.ErrorContains(t, err, "Decide and Admit are needed")
+	require.ErrorContains(t, err, "Decide, DecideTurn and Admit are needed")
 }

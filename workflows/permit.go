@@ -77,24 +77,53 @@ const (
 	slowDecision = 10 * time.Minute
 )
 
-// judge starts the recorded decision on a call. Its future never fails: a decision that cannot be had denies.
-func (g *gate) judge(ctx workflow.Context, req protocol.DecideRequest) workflow.Future {
-	return workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Decide, req)
+// judge records the decision on a call. One that cannot be had denies.
+func (g *gate) judge(ctx workflow.Context, req protocol.DecideRequest) protocol.DecideResponse {
+	return g.decided(ctx, req, g.read(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Decide, req), req))
+}
+
+// judgeTurn records the decisions on the calls of a turn, all in one: what a replay costs is local activities.
+func (g *gate) judgeTurn(ctx workflow.Context, reqs []protocol.DecideRequest) []protocol.DecideResponse {
+	out := make([]protocol.DecideResponse, len(reqs))
+	if len(reqs) == 1 {
+		out[0] = g.read(ctx, workflow.ExecuteLocalActivity(g.local(ctx), g.cfg.Decide, reqs[0]), reqs[0])
+	}
+	if len(reqs) <= 1 {
+		return out
+	}
+	// Each has its own time, which begins when it does, and some wait for others.
+	rounds := (len(reqs) + protocol.DecidedAtOnce - 1) / protocol.DecidedAtOnce
+	var turn protocol.DecideTurnResponse
+	err := recorded(ctx, workflow.ExecuteLocalActivity(g.localFor(ctx, time.Duration(rounds)*g.cfg.DecideTimeout+time.Second), g.cfg.DecideTurn,
+		protocol.DecideTurnRequest{Calls: reqs, Each: g.cfg.DecideTimeout}), &turn)
+	if err == nil && len(turn.Decisions) != len(reqs) {
+		err = fmt.Errorf("%d decisions on %d calls", len(turn.Decisions), len(reqs))
+	}
+	for i, req := range reqs {
+		var resp protocol.DecideResponse
+		if err == nil {
+			resp = turn.Decisions[i]
+		}
+		out[i] = g.taken(ctx, resp, err, req)
+	}
+	return out
 }
 
 func (g *gate) local(ctx workflow.Context) workflow.Context {
+	return g.localFor(ctx, g.cfg.DecideTimeout)
+}
+
+// localFor is for a local activity of some time, which begins when the activity does.
+func (g *gate) localFor(ctx workflow.Context, most time.Duration) workflow.Context {
 	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		// Its own time begins when it does: calls of one turn may have to wait for one that takes long.
-		StartToCloseTimeout: g.cfg.DecideTimeout, ScheduleToCloseTimeout: g.cfg.DecideTimeout + queueing,
-		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		StartToCloseTimeout: most, ScheduleToCloseTimeout: most + queueing, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
 }
 
-// decided waits for a decision. Slow hooks run in a normal activity; where the tool has drifted, any worker of the queue
+// decided settles what a local activity left open. Slow hooks run in a normal activity; where the tool has drifted, any worker of the queue
 // is asked, and not only the one that has this run in its cache, until one serves the frozen contract or patience ends.
-func (g *gate) decided(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
+func (g *gate) decided(ctx workflow.Context, req protocol.DecideRequest, resp protocol.DecideResponse) protocol.DecideResponse {
 	wait := g.patience()
-	resp := g.read(ctx, f, req)
 	// Normal activities are in history themselves, and say all.
 	req.Under = nil
 	for {
@@ -130,6 +159,11 @@ func (g *gate) slowly(ctx workflow.Context, req protocol.DecideRequest, anywhere
 func (g *gate) read(ctx workflow.Context, f workflow.Future, req protocol.DecideRequest) protocol.DecideResponse {
 	var resp protocol.DecideResponse
 	err := recorded(ctx, f, &resp)
+	return g.taken(ctx, resp, err, req)
+}
+
+// taken is a decision as it counts: one that cannot be had, or is about another call, denies.
+func (g *gate) taken(ctx workflow.Context, resp protocol.DecideResponse, err error, req protocol.DecideRequest) protocol.DecideResponse {
 	if err == nil && (resp.CallID != req.CallID || resp.Tool != req.Tool.Name) {
 		err = fmt.Errorf("decision is about call %q of %q", resp.CallID, resp.Tool)
 	}

@@ -68,6 +68,8 @@ type setup struct {
 	hookTimeout time.Duration
 	// checkAnswer is the engine's unless set.
 	checkAnswer func(approval.Approval, approval.Resolution) error
+	// decideTurn is the engine's unless set.
+	decideTurn any
 }
 
 type pathIn struct {
@@ -121,7 +123,10 @@ func newBench(t *testing.T, s setup) *bench {
 	if s.checkAnswer == nil {
 		s.checkAnswer = engine.CheckAnswer
 	}
-	b.gate, err = workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
+	if s.decideTurn == nil {
+		s.decideTurn = activities.AssentDecideTurn
+	}
+	b.gate, err = workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, DecideTurn: s.decideTurn, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
 		DecideTimeout: 2 * time.Minute, Converter: s.codec, Patience: s.patience})
 	require.NoError(t, err)
 	b.tools, b.codec = tools, s.codec

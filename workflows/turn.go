@@ -67,25 +67,17 @@ func (a *agent) judged(ctx workflow.Context, calls []protocol.Requested) []*step
 	return steps
 }
 
-// mostJudged bounds the decisions that are under way at once: as many as keep a worker busy, and few, because with each
-// that ends the SDK wakes the coroutines of all.
-const mostJudged = 8
-
 // judge takes the decisions on all calls of a turn, in the model's order.
 func (a *agent) judge(ctx workflow.Context, steps []*step) {
-	futures := make([]workflow.Future, len(steps))
-	ahead, n := 0, 0
-	for i, s := range steps {
-		for ; n < len(steps) && ahead < mostJudged; n++ {
-			if steps[n].state != stepDone {
-				futures[n] = a.gate.judge(ctx, a.request(steps[n]))
-				ahead++
-			}
-		}
+	var open []*step
+	var reqs []protocol.DecideRequest
+	for _, s := range steps {
 		if s.state != stepDone {
-			a.decide(ctx, s, futures[i])
-			ahead--
+			open, reqs = append(open, s), append(reqs, a.request(s))
 		}
+	}
+	for i, d := range a.gate.judgeTurn(ctx, reqs) {
+		a.decide(ctx, open[i], reqs[i], d)
 	}
 }
 
@@ -137,9 +129,8 @@ func (a *agent) identity() *tool.Agent {
 }
 
 // decide takes the decision on a call; questions are opened here, in the model's order.
-func (a *agent) decide(ctx workflow.Context, s *step, f workflow.Future) {
-	req := a.request(s)
-	d := a.gate.decided(ctx, f, req)
+func (a *agent) decide(ctx workflow.Context, s *step, req protocol.DecideRequest, d protocol.DecideResponse) {
+	d = a.gate.decided(ctx, req, d)
 	p, refused := a.gate.settle(ctx, req, d)
 	switch {
 	case refused != nil:

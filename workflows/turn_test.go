@@ -39,6 +39,40 @@ func (b *bench) requireOneResultEach(res protocol.AgentResult) {
 	}
 }
 
+// Each call has the decision that stands in its place and is about it, or none: then it is denied.
+func TestDecisionsOfATurnAreHeldAgainstTheirCalls(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func([]protocol.DecideResponse) []protocol.DecideResponse
+		want   []string
+	}{
+		"as they are": {func(d []protocol.DecideResponse) []protocol.DecideResponse { return d }, []string{"OK", "OK", "OK"}},
+		"the first two changed places": {func(d []protocol.DecideResponse) []protocol.DecideResponse {
+			return []protocol.DecideResponse{d[1], d[0], d[2]}
+		}, []string{"DENIED/failure", "DENIED/failure", "OK"}},
+		"one twice": {func(d []protocol.DecideResponse) []protocol.DecideResponse {
+			return []protocol.DecideResponse{d[0], d[0], d[0]}
+		}, []string{"OK", "DENIED/failure", "DENIED/failure"}},
+		"one less": {func(d []protocol.DecideResponse) []protocol.DecideResponse { return d[:2] }, []string{"DENIED/failure", "DENIED/failure", "DENIED/failure"}},
+		"none":     {func([]protocol.DecideResponse) []protocol.DecideResponse { return nil }, []string{"DENIED/failure", "DENIED/failure", "DENIED/failure"}},
+		"one more": {func(d []protocol.DecideResponse) []protocol.DecideResponse { return append(d, d[0]) }, []string{"DENIED/failure", "DENIED/failure", "DENIED/failure"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, setup{script: `
+turns:
+  - calls: [{tool: look, args: {path: a}}, {tool: look, args: {path: b}}, {tool: look, args: {path: c}}]
+  - say: done
+`, decideTurn: func(ctx context.Context, req protocol.DecideTurnRequest) (protocol.DecideTurnResponse, error) {
+				resp, err := activities.AssentDecideTurn(ctx, req)
+				resp.Decisions = tc.change(resp.Decisions)
+				return resp, err
+			}})
+			res := b.run(protocol.AgentInput{})
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			require.Equal(t, tc.want, b.codes(res))
+		})
+	}
+}
+
 // Calls that cannot be judged are answered, and nobody is asked about them.
 func TestBadCallsAreAnsweredWithoutAsking(t *testing.T) {
 	b := newBench(t, asking(`

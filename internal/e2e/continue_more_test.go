@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -212,18 +213,20 @@ turns:
 	require.Equal(t, 2, asked)
 }
 
-// decidedAt is the decision that an event records, if it does.
+// decidedAt are the decisions that an event records.
 func decidedAt(t *testing.T, e *historypb.HistoryEvent) []protocol.DecideResponse {
 	v := witness{decided: map[string][]protocol.DecideResponse{}, admitted: map[string][]protocol.AdmitResponse{}}
 	d := e.GetMarkerRecordedEventAttributes().GetDetails()
-	if len(d["result"].GetPayloads()) == 0 || !strings.Contains(string(d["data"].GetPayloads()[0].GetData()), `"`+protocol.ActivityDecide+`"`) {
-		return nil
+	for _, kind := range []string{protocol.ActivityDecide, protocol.ActivityDecideTurn} {
+		if len(d["result"].GetPayloads()) > 0 && strings.Contains(string(d["data"].GetPayloads()[0].GetData()), `"`+kind+`"`) {
+			v.note(t, kind, d["result"].GetPayloads()[0].GetData())
+		}
 	}
-	v.note(t, protocol.ActivityDecide, d["result"].GetPayloads()[0].GetData())
-	for _, all := range v.decided {
-		return all
+	var out []protocol.DecideResponse
+	for _, id := range slices.Sorted(maps.Keys(v.decided)) {
+		out = append(out, v.decided[id]...)
 	}
-	return nil
+	return out
 }
 
 // allowTilItEnds allows whatever is asked until the agent has ended.

@@ -257,7 +257,7 @@ turns:
 			require.Equal(t, secretResult, res.Output)
 			require.Equal(t, []string{"OK", "OK", "OK", "DENIED/person"}, w.codes(res))
 			require.Empty(t, w.failedTasks())
-			require.Equal(t, 4, w.markers(s.converter(), protocol.ActivityDecide))
+			require.Equal(t, 2, w.markers(s.converter(), protocol.ActivityDecideTurn))
 			hides(t, w.public(protocol.QueryApprovals), secretArgument, secretResult, secretReason, secretPrompt)
 		})
 	}

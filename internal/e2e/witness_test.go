@@ -81,6 +81,14 @@ func (v witness) note(t testing.TB, activityType string, result []byte) {
 		if !d.Slow {
 			v.decided[d.CallID] = append(v.decided[d.CallID], d)
 		}
+	case protocol.ActivityDecideTurn:
+		var turn protocol.DecideTurnResponse
+		require.NoError(t, json.Unmarshal(result, &turn))
+		for _, d := range turn.Decisions {
+			if !d.Slow {
+				v.decided[d.CallID] = append(v.decided[d.CallID], d)
+			}
+		}
 	case protocol.ActivityAdmit, protocol.ActivityAdmitSlow:
 		var d protocol.AdmitResponse
 		require.NoError(t, json.Unmarshal(result, &d))

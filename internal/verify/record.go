@@ -263,6 +263,10 @@ func (r *record) marker(e *historypb.HistoryEvent) {
 			if !failed && !r.decided(e.GetEventId(), details[detailResult], nil) {
 				unread("the recorded decision")
 			}
+		case protocol.ActivityDecideTurn:
+			if !failed && !r.decidedTurn(e.GetEventId(), details[detailResult]) {
+				unread("the recorded decisions of a turn")
+			}
 		case protocol.ActivityAdmit:
 			if !failed && !r.admitted(e.GetEventId(), details[detailResult], "") {
 				unread("the recorded admission of an answer")
@@ -277,21 +281,44 @@ func (r *record) marker(e *historypb.HistoryEvent) {
 	}
 }
 
+// decidedTurn keeps the decisions of a turn, of which there is one on each call.
+func (r *record) decidedTurn(event int64, result *commonpb.Payloads) bool {
+	var turn protocol.DecideTurnResponse
+	if !r.decode(result, &turn) || len(turn.Decisions) == 0 {
+		return false
+	}
+	seen := map[string]bool{}
+	for _, d := range turn.Decisions {
+		if d.CallID == "" || seen[d.CallID] {
+			return false
+		}
+		seen[d.CallID] = true
+	}
+	for _, d := range turn.Decisions {
+		r.keep(event, d, nil)
+	}
+	return true
+}
+
 // decided keeps a decision. One that is about another call than was asked denies, as it does in the workflow.
 func (r *record) decided(event int64, result *commonpb.Payloads, of *protocol.DecideRequest) bool {
 	var d protocol.DecideResponse
 	if !r.decode(result, &d) || d.CallID == "" {
 		return false
 	}
+	r.keep(event, d, of)
+	return true
+}
+
+func (r *record) keep(event int64, d protocol.DecideResponse, of *protocol.DecideRequest) {
 	if of == nil {
 		d = d.Whole(&r.under)
 	}
 	if d.Slow || d.Drift != "" || of != nil && (d.CallID != of.CallID || d.Tool != of.Tool.Name) {
-		return true
+		return
 	}
 	r.byCall[d.CallID] = append(r.byCall[d.CallID], len(r.decisions))
 	r.decisions = append(r.decisions, decision{DecideResponse: d, event: event, request: of})
-	return true
 }
 
 // admitted keeps an admission.

@@ -42,25 +42,32 @@ var seeded = map[string]struct {
 	"a call of a source that names no tool": {"source-shared", func(p *tape) { p.argument(p.at(0, callTool), set("name", "")) }, verify.OtherCall},
 	"a call of a source without a grant":    {"source-shared", func(p *tape) { header(p.events[p.at(0, callTool)]).Fields = nil }, verify.NoGrant},
 	"a call of a source without a decision": {"source-shared", func(p *tape) {
-		for range 3 {
-			p.drop(p.at(0, decide))
-		}
+		p.drop(p.at(0, decideTurn))
 	}, verify.NoDecision},
 	"a tool of a source as another activity": {"source-by-name", func(p *tape) {
 		i := p.at(0, run)
 		p.argument(i, set("name", "run"))
 		p.events[i].GetActivityTaskScheduledEventAttributes().ActivityType.Name = protocol.ActivityCallTool
 	}, verify.OtherContract},
-	"ran without a decision": {"allowed", func(p *tape) { p.drop(p.at(1, decide)) }, verify.NoDecision},
+	"ran without a decision": {"allowed", func(p *tape) {
+		p.result(p.at(0, decideTurn), func(m members) { m["decisions"] = m["decisions"].([]any)[:1] })
+	}, verify.NoDecision},
 	"decided after it was scheduled": {"allowed", func(p *tape) {
-		i := p.at(0, decide)
+		i := p.at(0, decideTurn)
 		d := p.copyOf(i)
 		p.drop(i)
 		p.insert(len(p.events), d)
 	}, verify.NoDecision},
 	"ran although it was denied": {"allowed", func(p *tape) {
-		p.result(p.at(0, decide), func(m members) { m["decision"].(members)["verdict"] = "deny" })
+		p.decided(0, func(m members) { m["decision"].(members)["verdict"] = "deny" })
 	}, verify.Denied},
+	"two decisions on one call of a turn": {"allowed", func(p *tape) {
+		p.result(p.at(0, decideTurn), func(m members) {
+			list := m["decisions"].([]any)
+			m["decisions"] = append([]any{members{"callId": "t1.1", "tool": "look", "decision": members{"verdict": "deny", "decidedBy": "deny-rule"}}}, list...)
+		})
+	}, verify.Unreadable},
+	"a turn without decisions": {"allowed", func(p *tape) { p.result(p.at(0, decideTurn), set("decisions", []any{})) }, verify.Unreadable},
 	"ran although a question was open":   {"asked-and-allowed", func(p *tape) { p.drop(p.at(0, admit)) }, verify.NoAnswer},
 	"ran although a person denied":       {"asked-and-allowed", func(p *tape) { p.result(p.at(0, admit), set("how", "denied")) }, verify.Denied},
 	"ran although it was expired":        {"asked-and-allowed", func(p *tape) { p.result(p.at(0, admit), set("how", "expired")) }, verify.Denied},
@@ -146,7 +153,7 @@ var seeded = map[string]struct {
 	}, verify.UsedTwice},
 
 	"decided on once more, and used again": {"allowed", func(p *tape) {
-		i, d := p.at(0, schedules("tool.note")), p.at(1, decide)
+		i, d := p.at(0, schedules("tool.note")), p.at(0, decideTurn)
 		again := p.copyOf(d)
 		end := p.endOf(i)
 		p.insert(end+1, again)
@@ -210,7 +217,7 @@ var seeded = map[string]struct {
 	"no grant":                 {"allowed", func(p *tape) { header(p.events[p.at(0, schedules("tool.look"))]).Fields = nil }, verify.NoGrant},
 
 	"a grant of another run":    {"asked-and-allowed", func(p *tape) { p.grant(p.at(0, run), set("run", base)) }, verify.OtherRun},
-	"a decision of another run": {"allowed", func(p *tape) { p.result(p.at(0, decide), set("runId", base)) }, verify.OtherRun},
+	"a decision of another run": {"allowed", func(p *tape) { p.decided(0, set("runId", base)) }, verify.OtherRun},
 	"an admission of another run": {"asked-and-allowed", func(p *tape) {
 		p.result(p.at(0, admit), set("runId", base))
 		p.grant(p.at(0, run), set("run", base))
@@ -229,10 +236,10 @@ var seeded = map[string]struct {
 	"the beginning is missing":     {"allowed", func(p *tape) { p.drop(0) }, verify.Incomplete},
 	"an end without its beginning": {"allowed", func(p *tape) { p.drop(p.at(0, schedules("tool.look"))) }, verify.Incomplete},
 	"a decision that cannot be read": {"allowed", func(p *tape) {
-		p.events[p.at(0, decide)].GetMarkerRecordedEventAttributes().Details["result"] = payloads(`{"decision":{"verdict":"maybe"}}`)
+		p.events[p.at(0, decideTurn)].GetMarkerRecordedEventAttributes().Details["result"] = payloads(`{"decision":{"verdict":"maybe"}}`)
 	}, verify.Unreadable},
 	"a local activity that cannot be read": {"allowed", func(p *tape) {
-		p.events[p.at(0, decide)].GetMarkerRecordedEventAttributes().Details["data"].Payloads[0].Metadata["encoding"] = []byte("binary/encrypted")
+		p.events[p.at(0, decideTurn)].GetMarkerRecordedEventAttributes().Details["data"].Payloads[0].Metadata["encoding"] = []byte("binary/encrypted")
 	}, verify.Unreadable},
 	"an event of no known type": {"allowed", func(p *tape) {
 		p.events[len(p.events)-2].EventType = enumspb.EVENT_TYPE_UNSPECIFIED

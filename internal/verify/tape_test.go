@@ -67,9 +67,10 @@ func is(kind enumspb.EventType) func(*historypb.HistoryEvent) bool {
 }
 
 var (
-	decide   = local(protocol.ActivityDecide)
-	admit    = local(protocol.ActivityAdmit)
-	signaled = is(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED)
+	decide     = local(protocol.ActivityDecide)
+	decideTurn = local(protocol.ActivityDecideTurn)
+	admit      = local(protocol.ActivityAdmit)
+	signaled   = is(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED)
 )
 
 // payload changes the JSON of a payload.
@@ -86,6 +87,12 @@ func (p *tape) payload(of *commonpb.Payload, change func(members)) {
 func (p *tape) result(i int, change func(members)) {
 	p.t.Helper()
 	p.payload(p.events[i].GetMarkerRecordedEventAttributes().Details["result"].Payloads[0], change)
+}
+
+// decided changes one decision of the first turn of several calls.
+func (p *tape) decided(n int, change func(members)) {
+	p.t.Helper()
+	p.result(p.at(0, decideTurn), func(m members) { change(m["decisions"].([]any)[n].(members)) })
 }
 
 func (p *tape) grant(i int, change func(members)) {
