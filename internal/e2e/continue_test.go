@@ -105,7 +105,7 @@ func TestALongRunContinuesAsNew(t *testing.T) {
 		require.Contains(t, string(r.Result.Value), fmt.Sprintf(`"t%d-%d"`, n/each, n%each))
 	}
 	runs := w.chain()
-	require.Greater(t, len(runs), 2)
+	require.Greater(t, len(runs), 1)
 	for i, events := range runs {
 		t.Logf("run %d: %d events", i+1, len(events))
 		require.Less(t, len(events), 6000)
