@@ -67,7 +67,7 @@ var seeded = map[string]struct {
 			m["decisions"] = append([]any{members{"callId": "t1.1", "tool": "look", "decision": members{"verdict": "deny", "decidedBy": "deny-rule"}}}, list...)
 		})
 	}, verify.Unreadable},
-	"a turn without decisions": {"allowed", func(p *tape) { p.result(p.at(0, decideTurn), set("decisions", []any{})) }, verify.Unreadable},
+	"a turn without decisions":           {"allowed", func(p *tape) { p.result(p.at(0, decideTurn), set("decisions", []any{})) }, verify.Unreadable},
 	"ran although a question was open":   {"asked-and-allowed", func(p *tape) { p.drop(p.at(0, admit)) }, verify.NoAnswer},
 	"ran although a person denied":       {"asked-and-allowed", func(p *tape) { p.result(p.at(0, admit), set("how", "denied")) }, verify.Denied},
 	"ran although it was expired":        {"asked-and-allowed", func(p *tape) { p.result(p.at(0, admit), set("how", "expired")) }, verify.Denied},
