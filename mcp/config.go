@@ -121,6 +121,8 @@ func (c *Config) checkTransport() error {
 		return c.errorf("command", "is missing; a server has a command or a url")
 	case strings.TrimSpace(c.Command[0]) == "":
 		return c.errorf("command", "names no program")
+	case strings.Contains(c.Command[0], Dir):
+		return c.errorf("command", "is a program in the agent's own directory, which the agent can write")
 	case len(c.Headers) > 0, !c.Token.None():
 		return c.errorf("url", "is missing; headers and a token are for a server with a url")
 	case c.PerDir && c.Dir != "":

@@ -2,7 +2,7 @@ package mcp
 
 import (
 	"bytes"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
@@ -35,10 +35,15 @@ const (
 	mostFailure = 64 << 10
 	// mostHeader bounds the header of a response in bytes.
 	mostHeader = 256 << 10
+	// idleConns are connections that calls leave open for later ones.
+	idleConns = 16
 	// mostSent bounds the tokens that are remembered.
 	mostSent = 4
 	// mostResumed bounds how often a stream is opened again at one place.
 	mostResumed = 3
+
+	// codeOfServers is the first of the codes that JSON-RPC leaves to servers.
+	codeOfServers = -32000
 
 	headerVersion = "Mcp-Protocol-Version"
 	headerSession = "Mcp-Session-Id"
@@ -49,7 +54,7 @@ const (
 
 func newWeb(cfg *Config, say *notices) *web {
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxResponseHeaderBytes = mostHeader
+	base.MaxResponseHeaderBytes, base.MaxIdleConnsPerHost = mostHeader, idleConns
 	return &web{next: base, cfg: cfg, say: say}
 }
 
@@ -224,17 +229,30 @@ func answers(text []byte, id jsonrpc.ID) bool {
 	return err == nil && ok && resp.ID == id
 }
 
+// errorIn is the error of the protocol in a text, or nil. Its id does not matter: it is often null.
+func errorIn(text []byte) *jsonrpc.Error {
+	var said struct {
+		Error *struct {
+			Code    int64           `json:"code"`
+			Message string          `json:"message"`
+			Data    json.RawMessage `json:"data"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(text, &said) != nil || said.Error == nil || said.Error.Code == 0 {
+		return nil
+	}
+	return &jsonrpc.Error{Code: said.Error.Code, Message: said.Error.Message, Data: said.Error.Data}
+}
+
 // refused is a response with another status than 200.
 func (w *web) refused(r *http.Request, x *exchange, resp *http.Response, text []byte) (*http.Response, error) {
 	status := resp.StatusCode
 	f := &failure{msg: fmt.Sprintf("status %d %s", status, http.StatusText(status)), refused: status >= 300 && status < 500}
-	msg, err := jsonrpc.DecodeMessage(text)
-	inner := (*jsonrpc.Error)(nil)
-	if said, ok := msg.(*jsonrpc.Response); ok && err == nil {
-		_ = errors.As(said.Error, &inner)
-	}
+	inner := errorIn(text)
+	// Many servers say 400 for a session that they do not know, with the code that stands for any error.
+	unknown := status == http.StatusNotFound || status == http.StatusBadRequest && (inner == nil || inner.Code == codeOfServers)
 	switch {
-	case (status == http.StatusNotFound || status == http.StatusBadRequest) && r.Header.Get(headerSession) != "":
+	case unknown && r.Header.Get(headerSession) != "":
 		f.gone = true
 		f.msg += ": the session is unknown to it"
 	case status == http.StatusAccepted || status == http.StatusNoContent:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +45,8 @@ const (
 const (
 	// exitWait is how long an error waits for the exit code of a program that has closed its output.
 	exitWait = 2 * time.Second
+	// mostStderr is what is told of the stderr of a program that does not start, in bytes.
+	mostStderr = 8 << 10
 	// closeWait bounds the end of a session that does not answer.
 	closeWait = 15 * time.Second
 )
@@ -112,7 +115,7 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 		conn.cs = got.cs
 		return conn, nil
 	}
-	err := conn.why(ctx, x, got.err)
+	err := conn.why(ctx, x, got.err, mostStderr)
 	s.later(conn.close)
 	return nil, err
 }
@@ -129,8 +132,9 @@ func (s *Server) program(dir string) stdioproc.Config {
 	return c
 }
 
-// why says what is known of a connection that was not made or broke.
-func (c *session) why(ctx context.Context, x *exchange, err error) error {
+// why says what is known of a connection that was not made or broke. Of what the program wrote to stderr it tells that many
+// bytes: operators need all of it, and a model the reason alone.
+func (c *session) why(ctx context.Context, x *exchange, err error, stderr int) error {
 	if f := x.failure(); f != nil {
 		return f
 	}
@@ -154,9 +158,14 @@ func (c *session) why(ctx context.Context, x *exchange, err error) error {
 	if noise := x.noises(); noise != "" {
 		broken.msg += fmt.Sprintf("; it sent what is no message: %q", noise)
 	}
-	if c.proc == nil {
-		return broken
+	if c.proc != nil {
+		c.ended(ctx, broken, stderr)
 	}
+	return broken
+}
+
+// ended adds what is known of a program.
+func (c *session) ended(ctx context.Context, broken *failure, stderr int) {
 	if ctx.Err() == nil {
 		late := time.NewTimer(exitWait)
 		defer late.Stop()
@@ -167,14 +176,17 @@ func (c *session) why(ctx context.Context, x *exchange, err error) error {
 	}
 	var exit *stdioproc.ExitError
 	if errors.As(c.proc.Err(), &exit) {
-		broken.msg = "the program " + exit.Error()
-	} else if text := c.proc.Stderr(); text != "" {
+		broken.msg = fmt.Sprintf("the program %s has ended: %s", filepath.Base(exit.Program), exit.Status)
+	}
+	if text := c.proc.Stderr(); text != "" {
+		if len(text) > stderr {
+			text = "…" + strings.ToValidUTF8(text[len(text)-stderr:], "")
+		}
 		broken.msg += "; the end of its stderr:\n" + text
 	}
 	if text := c.lines.printed(); text != "" && !strings.Contains(broken.msg, text) {
 		broken.msg += fmt.Sprintf("; it prints to its standard output, which is for messages alone: %q", text)
 	}
-	return broken
 }
 
 // ask sends one request and returns the result as it came. The error is a *failure, a *jsonrpc.Error that the server gave,
@@ -203,7 +215,7 @@ func (c *session) ask(ctx context.Context, stub string, send func(context.Contex
 	case c.life.Err() != nil:
 		return nil, x.askedFor(), &failure{msg: errClosed.Error(), refused: !x.maySent(), gone: true}
 	}
-	err = c.why(ctx, x, err)
+	err = c.why(ctx, x, err, mostQuoted)
 	var f *failure
 	if errors.As(err, &f) && f.gone {
 		c.mu.Lock()

@@ -139,6 +139,7 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 		`mcp.s.command: names no program`:                    stdio(func(c *mcp.Config) { c.Command = []string{" "} }),
 		`mcp.s.command: has a zero byte`:                     stdio(func(c *mcp.Config) { c.Command = []string{"a\x00"} }),
 		`mcp.s.url: is missing; headers and a token`:         stdio(func(c *mcp.Config) { c.Token.Env = "MCP_TEST_TOKEN" }),
+		`mcp.s.command: is a program in the agent's own`:     stdio(func(c *mcp.Config) { c.Command, c.PerDir = []string{"{dir}/server"}, true }),
 		`mcp.s.dir: and perDir are both set`:                 stdio(func(c *mcp.Config) { c.Dir, c.PerDir = "/", true }),
 		`mcp.s.env: "a=b" is no name of a variable`:          stdio(func(c *mcp.Config) { c.PassEnv = []string{"a=b"} }),
 		`mcp.s.env.A: has a zero byte`:                       stdio(func(c *mcp.Config) { c.Env = map[string]string{"A": "\x00"} }),

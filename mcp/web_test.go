@@ -83,6 +83,31 @@ func TestASessionThatIsLost(t *testing.T) {
 	assert.Equal(t, `"again"`, string(r.Value), "%+v", r.Failure)
 }
 
+func TestAnErrorOfTheProtocolWithAStatus(t *testing.T) {
+	t.Parallel()
+	for code, calls := range map[int]int64{-32602: 1, -32000: 3} {
+		var n atomic.Int64
+		s := start(t, httpServer(t, http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+			var r request
+			if json.NewDecoder(hr.Body).Decode(&r) != nil || r.ID == nil {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Mcp-Session-Id", "one")
+			if !usual(r, func(text string) { _, _ = io.WriteString(w, text) }) {
+				n.Add(1)
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":"no such thing"}}`, code)
+			}
+		})))
+		r := invoke(context.Background(), t, s, "s_echo", `{}`)
+		assert.Equal(t, tool.ToolError, r.Code)
+		assert.Contains(t, r.Failure.Message, "no such thing")
+		assert.Equal(t, calls, n.Load(), "a session that the server may not know is made anew")
+	}
+}
+
 func TestWhatAStatusMeansForACall(t *testing.T) {
 	t.Parallel()
 	for status, code := range map[int]tool.Code{400: tool.ToolError, 401: tool.ToolError, 403: tool.ToolError, 429: tool.ToolError, 307: tool.ToolError,
