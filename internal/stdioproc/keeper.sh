@@ -37,7 +37,7 @@ members() {
 # What a dying process still starts is found by the next look.
 round=0
 while [ "$round" -lt 60 ]; do
-	[ "$head" ] && kill -KILL -- "-$head"
+	[ "$head" ] && kill -KILL "-$head"
 	found=
 	for f in $(members) $(marked); do
 		pid=${f#/proc/}

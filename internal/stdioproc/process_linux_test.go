@@ -260,6 +260,33 @@ func TestNothingSurvivesTheWorker(t *testing.T) {
 	}
 }
 
+// TestWorkersAreKilledWhileTheyStartAndClose kills workers at any moment of both.
+func TestWorkersAreKilledWhileTheyStartAndClose(t *testing.T) {
+	rounds := 5
+	if os.Getenv("ASSENT_LONG") == "1" {
+		rounds = 200
+	}
+	for i := range rounds {
+		home := t.TempDir()
+		worker(t, "trap '' TERM; sleep 1000 & (setsid sleep 1000 &); sleep 1000", func() { time.Sleep(time.Duration(i*7%50) * time.Millisecond) },
+			busyVariable+"=1", "HOME="+home)
+		// Every process of every tree has this HOME, and so had the worker. Keepers have none.
+		var left []string
+		require.Eventually(t, func() bool {
+			left = nil
+			files, err := filepath.Glob("/proc/[0-9]*/environ")
+			require.NoError(t, err)
+			for _, file := range files {
+				if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte("HOME="+home)) {
+					command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+					left = append(left, string(command))
+				}
+			}
+			return len(left) == 0
+		}, 20*time.Second, 5*time.Millisecond, "%q", &left)
+	}
+}
+
 // TestTheKernelEndsTheHeadOfAWorkerWithoutKeeper kills a worker whose keeper was killed before.
 func TestTheKernelEndsTheHeadOfAWorkerWithoutKeeper(t *testing.T) {
 	dir := t.TempDir()
@@ -301,6 +328,15 @@ func TestTheKeeperNeedsNothingButAShell(t *testing.T) {
 					}
 				}
 				require.Error(t, victim.Wait())
+
+				// Where there is no /proc, the group of the head is all that is known.
+				group := exec.Command("sleep", "1000")
+				group.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+				require.NoError(t, group.Start())
+				keeper := exec.Command(path, append(shell[1:], "-c", keeperScript, "keeper", tree.mark)...)
+				keeper.Env, keeper.Stdin = []string{"PATH=" + search}, strings.NewReader(strconv.Itoa(group.Process.Pid)+"\n")
+				require.NoError(t, keeper.Run())
+				require.Error(t, group.Wait())
 				_, lives := readStat(witness.Process.Pid)
 				require.True(t, lives)
 			})
