@@ -36,9 +36,9 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Say what the policy makes of a call, without running anything",
 		Long: `Say what the policy makes of a call, without running anything and without a server.
 
-The policy is an assent.yaml, or a file with its sections engine and profiles alone. First-party tools are known; for
-any other tool --risk and --needs-approval describe it. A profile that inherits permissions is judged under those of
---parent too. The exit code is 0 whatever the verdict.`,
+The policy is an assent.yaml, or a file with its sections engine and profiles alone. First-party tools are known,
+and of tools of MCP servers what the file says; any other tool is described by --risk and --needs-approval. A profile that
+inherits permissions is judged under those of --parent too. The exit code is 0 whatever the verdict.`,
 		Example: `  starter explain --policy policy.yaml --profile fixer --tool shell --input '{"command":"git push --force origin"}' -o json
   starter explain --policy policy.yaml --profile helper --parent fixer --tool write_file --input-file call.json`,
 		GroupID: groupPolicy,
@@ -68,8 +68,9 @@ type question struct {
 	spec    permission.Spec
 	info    tool.Info
 	input   json.RawMessage
-	// def is nil if the tool is not a first-party one.
-	def *tool.Def
+	// def is nil if the tool is not a first-party one; server is the MCP server that it is of, if any.
+	def    *tool.Def
+	server string
 }
 
 func (a *app) explain(f explainFlags) error {
@@ -91,7 +92,7 @@ func (a *app) explain(f explainFlags) error {
 	if q.input, err = a.explainInput(f); err != nil {
 		return err
 	}
-	if q.info, q.def, err = describe(f); err != nil {
+	if q.info, q.def, q.server, err = describe(f, q.file); err != nil {
 		return err
 	}
 	chain, err := permission.Compile(q.spec)
@@ -166,16 +167,20 @@ func notJSON(input []byte, err error) string {
 	return oneLine(err.Error(), mostLine)
 }
 
-// describe says what rules may know of a tool: what a first-party tool declares, and what the flags say instead.
-func describe(f explainFlags) (tool.Info, *tool.Def, error) {
-	info, def := tool.Info{Name: f.tool}, (*tool.Def)(nil)
+// describe says what rules may know of a tool: what a first-party tool declares or the file says of one of an MCP server,
+// and what the flags say instead.
+func describe(f explainFlags, file *config.File) (info tool.Info, def *tool.Def, server string, err error) {
+	info = tool.Info{Name: f.tool}
 	defs, err := toolbox.All(toolbox.Config{})
 	if err != nil {
-		return info, nil, err
+		return info, nil, "", err
+	}
+	if of, risk, approval, ok := file.Describes(f.tool); ok {
+		server, info.Risk, info.NeedsApproval = of, risk, approval
 	}
 	for _, d := range defs {
 		if d.Name() == f.tool {
-			info, def = d.Info(), d
+			info, def, server = d.Info(), d, ""
 		}
 	}
 	if f.given("needs-approval") {
@@ -188,9 +193,9 @@ func describe(f explainFlags) (tool.Info, *tool.Def, error) {
 	case slices.Contains(tool.Risks(), tool.Risk(f.risk)):
 		info.Risk = tool.Risk(f.risk)
 	default:
-		return info, nil, exit.Usagef("", "unknown risk %q; one of %s", f.risk, strings.Join(permission.RiskNames(), ", "))
+		return info, nil, "", exit.Usagef("", "unknown risk %q; one of %s", f.risk, strings.Join(permission.RiskNames(), ", "))
 	}
-	return info, def, nil
+	return info, def, server, nil
 }
 
 // notes are what a verdict alone does not say.
@@ -201,6 +206,10 @@ func (q question) notes(f explainFlags) []string {
 		say("no tool can have this name: a call of it is UNKNOWN_TOOL")
 	} else if q.outside(f.tool) {
 		say("profile %s has no tool %s: a call of it is UNKNOWN_TOOL", f.profile, f.tool)
+	}
+	if q.server != "" && f.risk == "" {
+		say("risk %s is what the file says; the MCP server %s may call the tool destructive: starter tools --server %s asks it",
+			riskWord(q.info.Risk), q.server, q.server)
 	}
 	if q.def != nil && (q.info.Risk != q.def.Info().Risk || q.info.NeedsApproval != q.def.Info().NeedsApproval) {
 		say("this is not the tool %s of a worker, which declares risk %s", f.tool, q.def.Info().Risk)
@@ -233,6 +242,9 @@ func (q question) outside(name string) bool {
 		return false
 	}
 	for _, listed := range q.profile.Tools {
+		if s, ok := q.file.MCP[listed]; ok && !strings.HasPrefix(name, s.PrefixOf(listed)) {
+			continue
+		}
 		known := slices.ContainsFunc(infos, func(i tool.Info) bool { return i.Name == listed })
 		if listed == name || slices.Contains(sets[listed], name) || !known && sets[listed] == nil {
 			return false

@@ -58,6 +58,9 @@ func (f *toolsFlags) add(cmd *cobra.Command) {
 
 // load reads the file and the profiles that are meant, sorted by name.
 func (f *toolsFlags) load() (*config.File, []config.Profile, error) {
+	if f.config == "" {
+		return nil, nil, exit.Usagef("a variable that is not set? Leave --config out if nothing is meant", "--config is empty")
+	}
 	if _, err := os.Stat(f.config); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, exit.Usagef("name another one with --config FILE", "no configuration file at %s", f.config)
 	}

@@ -84,6 +84,7 @@ func TestToolsAttest(t *testing.T) {
 	require.Contains(t, attest(exit.Usage, "--profile", "q"), `unknown profile "q"`)
 	require.Contains(t, attest(exit.Usage), "--profile is missing")
 	require.Contains(t, toolsRun(t, exit.Usage, "--config", path+"x"), "no configuration file at")
+	require.Contains(t, toolsRun(t, exit.Usage, "--config", ""), "--config is empty")
 	require.Contains(t, toolsRun(t, exit.Usage, "--config", path, "--server", "fs"), `has no MCP server "fs"`)
 
 	var stdout, stderr bytes.Buffer
@@ -132,4 +133,23 @@ profiles:
 	require.Contains(t, text, "profile p: 5 tools\nTOOL ")
 	require.Regexp(t, `(?m)^fetch +first-party +network +- +deny +[0-9a-f]{12} +[0-9a-f]{12} +deny-rule \{tool: fetch\} \(profile\)$`, text)
 	require.Regexp(t, `(?m)^toolset [0-9a-f]{12}, authority [0-9a-f]{12}, attestation: none$`, text)
+}
+
+// explain takes what the file says of a server's tool, and says whose word it is.
+func TestExplainAToolOfAServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "assent.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(`
+profiles: {p: {tools: [fs], permissions: {preset: standard}}}
+mcp: {fs: {command: [no-such-program], risk: {look: read}, approval: [move]}}
+`), 0o600))
+	explain := func(name string) string {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exit.OK, run(context.Background(), []string{"explain", "--policy", path, "--profile", "p", "--tool", name}, nil, &stdout, &stderr), stderr.String())
+		return stdout.String()
+	}
+	look := explain("fs_look")
+	require.Contains(t, look, "allow   fs_look   {}\n")
+	require.Contains(t, look, "note    risk read is what the file says; the MCP server fs may call the tool destructive: starter tools --server fs asks it\n")
+	require.Contains(t, explain("fs_move"), "ask     fs_move   {}\n")
+	require.Contains(t, explain("gs_look"), "note    profile p has no tool gs_look: a call of it is UNKNOWN_TOOL\n")
 }
