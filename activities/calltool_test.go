@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/activities"
+	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
@@ -208,4 +209,18 @@ func TestFiveHundredTools(t *testing.T) {
 	t.Logf("500 tools: %d bytes of ResolveResponse, %d of AgentState, %d of the frozen blob", len(response), len(state), resp.Frozen.Size)
 	require.Less(t, len(response), 200<<10)
 	require.Less(t, len(state), 200<<10)
+}
+
+// Observers hear the risk of a call that was refused, also on a worker that has not listed its source.
+func TestObserversOfAColdWorkerHearTheRisk(t *testing.T) {
+	var heard []tool.Info
+	b := newBench(t, callTool(offers("fetch_page", "Gets a page.")), pipeline.PluginFunc("watch", func(s *pipeline.Scope) error {
+		return s.Observe(func(_ context.Context, c pipeline.Call, _ tool.Result) error {
+			heard = append(heard, c.Info)
+			return nil
+		})
+	}))
+	require.NoError(t, b.call(protocol.ActivityObserve, b.engine.Observe, protocol.ObserveRequest{
+		Call: tool.Call{ID: "t1.1", Name: "fetch_page", Source: "far", Input: json.RawMessage(`{}`), Store: b.store.ID(), Risk: tool.Destructive}, Result: tool.Deny(tool.ByRule, "", "no")}, nil))
+	require.Equal(t, []tool.Info{{Name: "fetch_page", Risk: tool.Destructive}}, heard)
 }

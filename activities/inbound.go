@@ -369,7 +369,8 @@ func (e *Engine) Observe(ctx context.Context, req protocol.ObserveRequest) error
 	if err != nil {
 		e.log.Warn("assent: observers are not told the arguments", "tool", req.Call.Name, "call", req.Call.ID, "error", cut(err.Error(), 500))
 	}
-	info := tool.Info{Name: req.Call.Name}
+	// A worker that has not listed the tool's source knows what the call says of it.
+	info := tool.Info{Name: req.Call.Name, Risk: req.Call.Risk, NeedsApproval: req.Call.NeedsApproval}
 	if def := e.served(req.Call); def != nil {
 		info = def.Info()
 	}

@@ -285,6 +285,9 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 	})
 	call := tool.Call{ID: s.id, Name: s.asked.Name, Source: s.facts.Value().Source, Input: s.asked.Input, InputRef: s.asked.InputRef, Store: a.frozen.Store,
 		Agent: a.identity()}
+	if call.Source != "" {
+		call.Risk, call.NeedsApproval = s.facts.Value().Risk, s.facts.Value().NeedsApproval
+	}
 	a.observing = append(a.observing,
 		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
 }
