@@ -57,6 +57,15 @@ var rawServers = map[string]rawServer{
 		}
 		write("\x00\xff")
 	},
+	"dies at calls": func(r request, write func(string)) {
+		if r.Method == "" && r.ID == nil && r.Params == nil {
+			put(os.Getenv("MCP_TEST_FILE"), "started")
+		}
+		if !usual(r, write) {
+			put(os.Getenv("MCP_TEST_FILE"), "called")
+			os.Exit(9)
+		}
+	},
 	"looping cursor": listing(func(string) string { return `{"tools":[],"nextCursor":"again"}` }),
 	"endless pages": listing(func(cursor string) string {
 		return fmt.Sprintf(`{"tools":[],"nextCursor":"%sx"}`, cursor)
@@ -346,14 +355,48 @@ func TestACallWithoutAnAnswer(t *testing.T) {
 	assert.Equal(t, tool.EffectUnknown, r.Code, "the time is over, so it is not tried again")
 }
 
+func TestAProgramThatDiesAtEachCall(t *testing.T) {
+	t.Parallel()
+	c := config(t, "dies at calls")
+	file := scratch(t)
+	c.Env["MCP_TEST_FILE"] = file
+	count := func(what string) int {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return strings.Count(string(data), what+"\n")
+	}
+	s := open(t, c)
+	const callers = 10
+	errs := make(chan error, callers)
+	for range callers {
+		go func() { errs <- s.Start(context.Background()) }()
+	}
+	for range callers {
+		require.NoError(t, <-errs)
+	}
+	assert.Equal(t, 1, count("started"), "all share one program")
+	r := invoke(context.Background(), t, s, "s_echo", `{}`)
+	assert.Equal(t, tool.EffectUnknown, r.Code)
+	assert.Contains(t, r.Failure.Message, "exit status 9")
+	assert.Equal(t, 1, count("called"), "what may have had its effect is not called again")
+
+	c.Idempotent = []string{"echo"}
+	s = start(t, c)
+	before := count("started")
+	assert.Equal(t, tool.ToolError, invoke(context.Background(), t, s, "s_echo", `{}`).Code)
+	assert.Equal(t, 4, count("called"))
+	assert.Equal(t, before+2, count("started"))
+}
+
 func TestAProgramThatStopsReading(t *testing.T) {
 	t.Parallel()
 	s := start(t, config(t, "stops reading"))
 	echo := def(t, s, "s_echo")
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(300*time.Millisecond, cancel)
-	for range 2 {
-		r := echo.Invoke(ctx, nil, json.RawMessage(`{"text":"`+strings.Repeat("x", 1<<20)+`"}`))
+	// The first call stops it, the second fills the pipe, and the third waits for the second.
+	for _, size := range []int{1, 4 << 20, 1} {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		r := echo.Invoke(ctx, nil, json.RawMessage(`{"text":"`+strings.Repeat("x", size)+`"}`))
 		assert.Equal(t, tool.Aborted, r.Code)
 	}
 }

@@ -2,13 +2,17 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/tool"
 )
 
 func perDir(t *testing.T) *Server {
@@ -117,4 +121,16 @@ func TestManyCallersShareOneConnection(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	assert.Same(t, making, p.making, "the connection under way goes on without them")
+}
+
+func TestTextsAreCutWhereACharacterEnds(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, Config{MaxResult: minResult})
+	long := strings.Repeat("ä", minResult)
+	assert.Equal(t, strings.Repeat("ä", minResult/2)+"…\n[cut: 1024 of 2048 bytes are shown]", s.bounded(long))
+	value, err := s.result(&tool.Context{}, json.RawMessage(`{"structuredContent":"`+long+`"}`), "")
+	require.NoError(t, err)
+	assert.Contains(t, value, "[cut: 1024 of 2050 bytes are shown]")
+	assert.Equal(t, "file:///a%20b/c", fileURI("/a b/c"))
+	assert.Equal(t, "file:///C:/x", fileURI("C:/x"))
 }
