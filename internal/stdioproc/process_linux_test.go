@@ -188,9 +188,23 @@ func TestCloseEndsTheWholeTree(t *testing.T) {
 	p := start(t, Config{Grace: time.Millisecond}, family+` & env -i setsid /bin/sh live.sh hidden`, dir)
 	all := pids(t, dir, append([]string{"hidden"}, names...)...)
 	require.NoError(t, p.Close())
+	requireNobodyIn(t, dir)
 	for pid, start := range all {
 		s, ok := readStat(pid)
 		require.False(t, ok && s.start == start, "%d lives", pid)
+	}
+}
+
+// requireNobodyIn requires that no process works in a folder.
+func requireNobodyIn(t *testing.T, dir string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cwd")
+	require.NoError(t, err)
+	for _, cwd := range all {
+		if at, err := os.Readlink(cwd); err == nil && at == dir {
+			command, _ := os.ReadFile(filepath.Join(filepath.Dir(cwd), "cmdline"))
+			require.Fail(t, "a process is left", "%s: %q", cwd, command)
+		}
 	}
 }
 
@@ -201,6 +215,7 @@ func TestWhatAHeadLeavesEndsWithIt(t *testing.T) {
 	_, err := io.WriteString(p.Stdin, "go\n")
 	require.NoError(t, err)
 	<-p.Done()
+	requireNobodyIn(t, dir)
 	for pid, start := range all {
 		s, ok := readStat(pid)
 		require.False(t, ok && s.start == start, "%d lives", pid)
@@ -305,7 +320,7 @@ func TestTheKeeperNeedsNothingButAShell(t *testing.T) {
 		}
 		for _, search := range []string{"/usr/bin:/bin", "/nowhere"} {
 			t.Run(strings.Join(shell, " ")+" "+search, func(t *testing.T) {
-				tree := &tree{mark: "mark-of-" + strconv.Itoa(os.Getpid()) + filepath.Base(t.TempDir()) + t.Name(), seen: map[int]string{}}
+				tree := &tree{mark: "mark-of-" + strconv.Itoa(os.Getpid()) + filepath.Base(t.TempDir()) + t.Name(), seen: map[int]string{}, sessions: map[int]bool{}}
 				victim := exec.Command("sleep", "1000")
 				victim.Env = []string{"TEXT=one\ntwo\n", markName + "=" + tree.mark, "PATH=/bin"}
 				victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

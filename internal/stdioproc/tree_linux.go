@@ -78,11 +78,15 @@ func readStat(pid int) (stat, bool) {
 	return stat{parent: parent, session: session, start: fields[19]}, err1 == nil && err2 == nil
 }
 
-// members returns the processes of the tree with their start times: those of the session of the head, those that
-// carry the mark, those that were members before, and all that these have started.
+// members returns the processes of the tree with their start times: those that carry the mark, those that were members
+// before, those of the session of a member, which is the tree's own, and all that these have started.
 func (t *tree) members() map[int]string {
 	entries, _ := os.ReadDir("/proc")
 	all, own := map[int]stat{}, map[int]string{}
+	add := func(pid int, s stat) {
+		own[pid], t.seen[pid], t.sessions[s.session] = s.start, s.start, true
+	}
+	t.sessions[t.head] = true
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() {
@@ -93,23 +97,20 @@ func (t *tree) members() map[int]string {
 			continue
 		}
 		all[pid] = s
-		if s.session == t.head || t.seen[pid] == s.start || t.marked(pid) {
-			own[pid] = s.start
+		if t.sessions[s.session] || t.seen[pid] == s.start || t.marked(pid) {
+			add(pid, s)
 		}
 	}
 	for grown := true; grown; {
 		grown = false
 		for pid, s := range all {
-			if _, is := own[pid]; is {
-				continue
-			}
-			if _, child := own[s.parent]; child {
-				own[pid], grown = s.start, true
+			_, is := own[pid]
+			_, child := own[s.parent]
+			if !is && (child || t.sessions[s.session]) {
+				add(pid, s)
+				grown = true
 			}
 		}
-	}
-	for pid, start := range own {
-		t.seen[pid] = start
 	}
 	return own
 }

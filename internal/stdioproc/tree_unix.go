@@ -36,15 +36,16 @@ type tree struct {
 	mu sync.Mutex
 	// head is the process that was started and the session and group that it leads; zero before and after.
 	head int
-	// seen holds the members that were ever found, with their start times.
-	seen map[int]string
+	// seen holds the members that were ever found, with their start times, and sessions those that they were in.
+	seen     map[int]string
+	sessions map[int]bool
 }
 
 // newTree starts the keeper. Without one, what happens when the worker is killed is up to the kernel alone.
 func newTree(log *slog.Logger) (*tree, error) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails, see crypto/rand
-	t := &tree{mark: hex.EncodeToString(random[:]), seen: map[int]string{}}
+	t := &tree{mark: hex.EncodeToString(random[:]), seen: map[int]string{}, sessions: map[int]bool{}}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
