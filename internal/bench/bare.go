@@ -15,6 +15,8 @@ type shape struct {
 	Reads bool `json:"reads,omitempty"`
 	// Asked calls wait for an answer.
 	Asked bool `json:"asked,omitempty"`
+	// Marked has a bare loop's calls put down with the server that they begin, as our calls that must not run twice do.
+	Marked bool `json:"marked,omitempty"`
 	// Signs has a bare loop show that it waits, as our agents do.
 	Signs bool `json:"signs,omitempty"`
 }
@@ -68,18 +70,23 @@ func bareAgent(ctx workflow.Context, s shape) error {
 			workflow.GetSignalChannel(ctx, answerBare).Receive(ctx, nil)
 		}
 		var err error
-		if results, err = bareTurn(ctx, t.Calls, s.Reads); err != nil {
+		if results, err = bareTurn(ctx, t.Calls, s); err != nil {
 			return err
 		}
 	}
 }
 
-func bareTurn(ctx workflow.Context, calls []work, reads bool) ([]work, error) {
+func bareTurn(ctx workflow.Context, calls []work, s shape) ([]work, error) {
+	does := "Work"
+	if s.Marked {
+		does = "Marked"
+		ctx = workflow.WithHeartbeatTimeout(ctx, 10*time.Second)
+	}
 	results := make([]work, len(calls))
 	futures := make([]workflow.Future, len(calls))
 	for i, c := range calls {
-		futures[i] = workflow.ExecuteActivity(ctx, "Work", c)
-		if !reads {
+		futures[i] = workflow.ExecuteActivity(ctx, does, c)
+		if !s.Reads {
 			if err := futures[i].Get(ctx, &results[i]); err != nil {
 				return nil, err
 			}

@@ -53,6 +53,16 @@ func (b *bench) work(_ context.Context, in work) (work, error) {
 	return in, nil
 }
 
+// marked is work that tells the server first that it begins, and waits until the server has it.
+func (b *bench) marked(ctx context.Context, in work) (work, error) {
+	info := activity.GetInfo(ctx)
+	o := client.RecordActivityHeartbeatOptions{TaskToken: info.TaskToken, Details: []any{protocol.Begun}, Namespace: info.Namespace}
+	if err := b.client.RecordActivityHeartbeatWithOptions(ctx, o); err != nil {
+		return work{}, err
+	}
+	return b.work(ctx, in)
+}
+
 func (b *bench) tool(name string, o ...tool.Option) *tool.Def {
 	return tool.MustNew(name, "Does nothing.", func(ctx context.Context, _ *tool.Context, in work) (work, error) { return b.work(ctx, in) }, o...)
 }
@@ -123,6 +133,7 @@ func (b *bench) workers(dir string, log *slog.Logger) error {
 		w.RegisterWorkflowWithOptions(loop, workflow.RegisterOptions{Name: "Loop"})
 		w.RegisterWorkflowWithOptions(bareAgent, workflow.RegisterOptions{Name: "BareAgent"})
 		w.RegisterActivityWithOptions(b.work, activity.RegisterOptions{Name: "Work"})
+		w.RegisterActivityWithOptions(b.marked, activity.RegisterOptions{Name: "Marked"})
 		w.RegisterActivityWithOptions(think, activity.RegisterOptions{Name: "Think"})
 		if err := w.Start(); err != nil {
 			return err
@@ -140,6 +151,7 @@ func keys() []protocol.GrantKey {
 var shapes = map[string]shape{
 	"gate":   {Turns: calls, Calls: 1},
 	"single": {Turns: 20, Calls: 1},
+	"marked": {Turns: 20, Calls: 1, Marked: true},
 	"read":   {Turns: 20, Calls: 1, Reads: true},
 	"reads":  {Turns: 10, Calls: 10, Reads: true},
 	"reads3": {Turns: 3, Calls: 1, Reads: true},

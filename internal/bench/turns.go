@@ -11,14 +11,29 @@ import (
 func (b *bench) perCall(ctx context.Context) ([]ratio, error) {
 	var out []ratio
 	for _, c := range []struct{ what, shape string }{{"read", "read"}, {"write", "single"}} {
-		ours, bare, err := both(8, func(kind string) ([]span, error) { return b.turns(ctx, kind, c.shape) })
+		var marked []span
+		ours, bare, err := both(8, func(kind string) ([]span, error) {
+			if kind == kindBare && c.what == "write" {
+				one, err := b.turns(ctx, kind, "marked")
+				if err != nil {
+					return nil, err
+				}
+				marked = append(marked, one...)
+			}
+			return b.turns(ctx, kind, c.shape)
+		})
 		if err != nil {
 			return nil, err
 		}
 		o, r := of(slices.Concat(ours...)), of(slices.Concat(bare...))
+		note := ""
+		if len(marked) > 0 {
+			// What must not run twice is put down before it begins: nothing that keeps this promise is faster.
+			note = fmt.Sprintf("; a bare one whose call is put down before it begins takes %.1f", of(marked).ms)
+		}
 		out = append(out,
 			ratio{Name: "round trip per allowed " + c.what, Value: o.ms / r.ms, Unit: "ratio", AtMost: 1.10, Ours: o.ms, Bare: r.ms,
-				Of: "median ms from a turn of the model to the next, with one call between"},
+				Of: "median ms from a turn of the model to the next, with one call between" + note},
 			ratio{Name: "events per allowed " + c.what, Value: o.events - r.events, Unit: "events more", AtMost: 1, Ours: o.events, Bare: r.events,
 				Of: "median events of such a turn"},
 			ratio{Name: "bytes per allowed " + c.what, Value: o.bytes - r.bytes, Unit: "bytes more", AtMost: 800, Ours: o.bytes, Bare: r.bytes,
