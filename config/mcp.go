@@ -147,9 +147,9 @@ func (v value) server() MCPServer {
 		field{"approval", func(v value) { s.Approval, s.ApproveAll = v.approvals() }},
 		field{"risk", func(v value) { s.Risk = v.risks() }},
 		field{"idempotent", func(v value) { s.Idempotent = v.names() }},
-		field{"startTimeout", func(v value) { s.StartTimeout = v.duration() }},
-		field{"callTimeout", func(v value) { s.CallTimeout = v.duration() }},
-		field{"maxResult", func(v value) { s.MaxResult = v.size() }},
+		field{"startTimeout", func(v value) { s.StartTimeout = v.wait() }},
+		field{"callTimeout", func(v value) { s.CallTimeout = v.wait() }},
+		field{"maxResult", func(v value) { s.MaxResult = v.result() }},
 		field{"required", func(v value) { s.Required = v.boolean() }},
 	)
 	if v.r.err == nil {
@@ -307,15 +307,28 @@ func (v value) risks() map[string]tool.Risk {
 	return out
 }
 
-// mostSize bounds a size in bytes that something in memory has.
-const mostSize = 1 << 30
+// The bounds of one result in bytes: less says nothing, more does not come over the wire.
+const (
+	leastResult = 1 << 10
+	mostResult  = 16 << 20
+)
 
-// size reads a number of bytes of something in memory, more than zero.
-func (v value) size() int {
+// result reads the bound of a result.
+func (v value) result() int {
 	n := v.bytes()
-	if v.r.err == nil && (n < 1 || n > mostSize) {
-		v.fail("%d bytes are out of range; 1 to 1GiB", n)
+	if v.r.err == nil && (n < leastResult || n > mostResult) {
+		v.fail("%d bytes are out of range; 1KiB to 16MiB", n)
 		return 0
 	}
 	return int(n)
+}
+
+// wait reads how long something may take.
+func (v value) wait() time.Duration {
+	const most = 24 * time.Hour
+	d := v.duration()
+	if v.r.err == nil && d > most {
+		v.fail("%s is more than %s", d, most)
+	}
+	return d
 }

@@ -65,8 +65,9 @@ var badMCP = map[string]string{
 	"mcp: {a: {command: [x], risk: read}}":                              `:1:31: mcp.a.risk: want a mapping of tools to risks, got a string`,
 	"mcp: {a: {command: [x], startTimeout: 0s}}":                        `:1:39: mcp.a.startTimeout: duration "0s" is not more than zero`,
 	"mcp: {a: {command: [x], callTimeout: 5}}":                          `:1:38: mcp.a.callTimeout: want a duration such as 90s, 30m or 48h, got a number`,
-	"mcp: {a: {command: [x], maxResult: 0}}":                            `:1:36: mcp.a.maxResult: 0 bytes are out of range; 1 to 1GiB`,
-	"mcp: {a: {command: [x], maxResult: 2GiB}}":                         `:1:36: mcp.a.maxResult: 2147483648 bytes are out of range; 1 to 1GiB`,
+	"mcp: {a: {command: [x], callTimeout: 25h}}":                        `:1:38: mcp.a.callTimeout: 25h0m0s is more than 24h0m0s`,
+	"mcp: {a: {command: [x], maxResult: 0}}":                            `:1:36: mcp.a.maxResult: 0 bytes are out of range; 1KiB to 16MiB`,
+	"mcp: {a: {command: [x], maxResult: 17MiB}}":                        `:1:36: mcp.a.maxResult: 17825792 bytes are out of range; 1KiB to 16MiB`,
 	"mcp: {a: {command: [x], required: no}}":                            `:1:35: mcp.a.required: want true or false, got a string`,
 }
 
