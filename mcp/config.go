@@ -196,9 +196,8 @@ func loopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// ours are the headers that are set from elsewhere.
-var ours = []string{"authorization", "proxy-authorization", "cookie", "host", "content-type", "content-length", "accept",
-	"accept-encoding", "transfer-encoding", "connection", "last-event-id"}
+// ours are the headers that are set from elsewhere, and those that would let net/http send a call twice.
+var ours = []string{"idempotency-key", "x-idempotency-key", "authorization", "proxy-authorization", "cookie", "host", "content-type", "content-length", "accept", "accept-encoding", "transfer-encoding", "connection", "last-event-id"}
 
 func checkHeaders(c *Config) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {

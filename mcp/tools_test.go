@@ -153,6 +153,7 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 		`mcp.s.tokenFile: the file /no/token cannot be read`: web(func(c *mcp.Config) { c.Token.File = "/no/token" }),
 		`mcp.s.headers: "a b" is no name of a header`:        web(func(c *mcp.Config) { c.Headers = map[string]string{"a b": ""} }),
 		`mcp.s.headers.Authorization: is not set here`:       web(func(c *mcp.Config) { c.Headers = map[string]string{"Authorization": "x"} }),
+		`mcp.s.headers.Idempotency-Key: is not set here`:     web(func(c *mcp.Config) { c.Headers = map[string]string{"Idempotency-Key": "x"} }),
 		`mcp.s.headers.Mcp-Session-Id: is not set here`:      web(func(c *mcp.Config) { c.Headers = map[string]string{"Mcp-Session-Id": "x"} }),
 		`mcp.s.headers.X: holds a control character`:         web(func(c *mcp.Config) { c.Headers = map[string]string{"X": "a\r\nB: c"} }),
 		`mcp.s.prefix: "a.b" cannot stand before`:            stdio(func(c *mcp.Config) { c.Prefix = new("a.b") }),
