@@ -45,24 +45,14 @@ func (o offered) apply(cfg *worker.Config, p *config.Profile) {
 	if o == mountedHere {
 		return
 	}
-	wanted := slices.Clone(p.Tools)
-	s := &source{tools: func() ([]*tool.Def, error) { return nil, nil }}
 	var defs []*tool.Def
 	for _, d := range cfg.Tools {
-		if slices.Contains(wanted, d.Name()) {
+		if slices.Contains(p.Tools, d.Name()) {
 			defs = append(defs, d)
 		}
 	}
-	s.tools = func() ([]*tool.Def, error) { return defs, nil }
+	s := &source{tools: func() ([]*tool.Def, error) { return defs, nil }}
 	cfg.Sources, cfg.Tools, cfg.Dynamic, p.Tools = []tool.Source{s}, nil, o == byName, []string{s.Name()}
-}
-
-// activity is the type under which a tool runs.
-func (o offered) activity(name string) string {
-	if o == shared {
-		return protocol.ActivityCallTool
-	}
-	return protocol.ToolPrefix + name
 }
 
 // source offers what its test wants, as a server of another team would.
