@@ -11,8 +11,8 @@
 //     session. A keeper does that: a small /bin/sh beside the program, which reads a pipe that only the worker can
 //     write to and acts when it closes. It finds the tree by its session and by a mark in the environment of each process.
 //     The kernel ends the head as well (a parent death signal), for machines that have no /bin/sh, or when the
-//     keeper was killed. Out of reach is a process that has left the session and removed the mark from its environment
-//     or runs as another user; Close finds it still, as long as its parent lives or another Close saw it.
+//     keeper was killed. Out of reach is a process that has left the session and removed the mark from its environment,
+//     or runs as another user; Close finds the first still, as long as its parent lives.
 //   - macOS and other Unix: the keeper kills the process group of the head. A process that has left it stays.
 //   - Windows: a job object, which ends its members when its last handle closes; what the program
 //     starts in the first moment, before it is a member, stays.

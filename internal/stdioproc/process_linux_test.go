@@ -128,7 +128,8 @@ func TestCloseReleasesWhoeverWaits(t *testing.T) {
 	waiting.Go(func() { require.NoError(t, p.Close()) })
 	require.NoError(t, p.Close())
 	waiting.Wait()
-	require.ErrorContains(t, p.Err(), "signal: killed")
+	// It may have been asked before it knew that it does not want to.
+	require.ErrorContains(t, p.Err(), "signal: ")
 }
 
 // family is a script whose processes write their ids to files in $1 and live until they are killed: a head, a child, one
