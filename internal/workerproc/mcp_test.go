@@ -43,9 +43,9 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html>welcome</html>")
 	}))
-	defer html.Close()
+	t.Cleanup(html.Close)
 	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
-	defer locked.Close()
+	t.Cleanup(locked.Close)
 	good := command(mcptest.Command(t))
 	for name, c := range map[string]struct {
 		servers []string
@@ -54,7 +54,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	}{
 		"no program":   {[]string{"command: [no-such-program]"}, exit.Usage, []string{"a.yaml:7:16: mcp.a.command: ", `no program "no-such-program"`}},
 		"exits":        {[]string{`command: [sh, -c, "echo no key >&2; exit 3"]`}, exit.Failed, []string{`a.yaml:7:16: mcp server "a": `, "exit status 3", "no key"}},
-		"garbage":      {[]string{command(mcptest.Command(t, "-hostile", "garbage")) + ", startTimeout: 3s"}, exit.Failed, []string{"a.yaml:7:16: ", "standard output"}},
+		"garbage":      {[]string{command(mcptest.Command(t, "-hostile", "garbage")) + ", startTimeout: 2s"}, exit.Failed, []string{"a.yaml:7:16: ", "standard output"}},
 		"silent":       {[]string{"command: [sleep, '1000'], startTimeout: 500ms"}, exit.Failed, []string{"a.yaml:7:16: ", "no answer in time"}},
 		"refuses":      {[]string{"url: 'http://127.0.0.1:1/mcp'"}, exit.Failed, []string{"a.yaml:7:12: ", "refused"}},
 		"html":         {[]string{"url: '" + html.URL + "'"}, exit.Failed, []string{"a.yaml:7:12: ", "text/html", "welcome"}},
@@ -66,6 +66,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		"two without a prefix":                      {[]string{good + ", prefix: ''", good + ", prefix: ''"}, exit.Usage, []string{`a.yaml:8:`, "mcp.b.prefix: the tool ", `server "a"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := write(t, withServers(c.servers...))
 			_, err := workerproc.Start(t.Context(), workerproc.Options{Config: path,
 				Connect: connect.Settings{Address: devservertest.Server(t).Address(), Alone: true}})
