@@ -91,7 +91,7 @@ func TestEveryActivityKnowsTheStore(t *testing.T) {
 		return b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: worktree.Lease{Run: runID}, Store: store}, nil)
 	}
 	// These say it in their result, or go on without the arguments.
-	told := map[string]bool{protocol.ToolPrefix: true, protocol.ActivityObserve: true, protocol.ActivityResolveToolset: true}
+	told := map[string]bool{protocol.ToolPrefix: true, protocol.ActivityDecideTurn: true, protocol.ActivityObserve: true, protocol.ActivityResolveToolset: true}
 	// These have no blobs.
 	none := map[string]bool{protocol.ActivityJoinAgent: true, protocol.ActivityForwardAnswer: true, protocol.ActivityResolveRef: true, protocol.ActivityAcquireWorktree: true, protocol.ActivityDisposeWorktree: true,
 		protocol.ActivityAttributes: true, protocol.ActivityContinue: true}
