@@ -234,6 +234,11 @@ step_long_nested() {
   (cd devserver && "$bin/staticcheck" ./...)
 }
 
+step_long_systems() {
+  GOOS=darwin CGO_ENABLED=0 go vet ./...
+  GOOS=windows CGO_ENABLED=0 go build ./... # the tests of what processes and files do are for Unix
+}
+
 step_long_referee() {
   local dirs
   ASSENT_MCP_SERVERS=$(mcp_servers)

@@ -12,9 +12,9 @@ import (
 )
 
 // jobs refuses to start anything: without process groups there is no promise that processes end with their call.
-type jobs struct{}
+type jobs struct{ grace time.Duration }
 
-func newJobs(time.Duration) *jobs { return &jobs{} }
+func newJobs(grace time.Duration) *jobs { return &jobs{grace: grace} }
 
 func (*jobs) run(context.Context, *exec.Cmd, io.Writer, io.Writer) (int, error) {
 	return 0, &fault.NotBuiltError{Feature: "running programs on this operating system"}
