@@ -15,6 +15,8 @@ type failure struct {
 	refused bool
 	// gone says that the session is of no more use.
 	gone bool
+	// doubt says that the session may be unknown to the server, or only what was asked in it.
+	doubt bool
 	// answered says that the server has done what it was asked, and what it said cannot be used.
 	answered bool
 }

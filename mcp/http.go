@@ -249,12 +249,12 @@ func (w *web) refused(r *http.Request, x *exchange, resp *http.Response, text []
 	status := resp.StatusCode
 	f := &failure{msg: fmt.Sprintf("status %d %s", status, http.StatusText(status)), refused: status >= 300 && status < 500}
 	inner := errorIn(text)
-	// Many servers say 400 for a session that they do not know, with the code that stands for any error.
+	// Many servers say 400 for a session that they do not know, with the code that stands for any error; and any error may be
+	// in answer to a call that has had its effect.
 	unknown := status == http.StatusNotFound || status == http.StatusBadRequest && (inner == nil || inner.Code == codeOfServers)
 	switch {
 	case unknown && r.Header.Get(headerSession) != "":
-		f.gone = true
-		f.msg += ": the session is unknown to it"
+		f.doubt = true
 	case status == http.StatusAccepted || status == http.StatusNoContent:
 		f.msg += " and no answer"
 	case status >= 300 && status < 400:
@@ -270,7 +270,7 @@ func (w *web) refused(r *http.Request, x *exchange, resp *http.Response, text []
 	case len(bytes.TrimSpace(text)) > 0:
 		f.msg += ": " + w.describe(kindOf(resp), text)
 	}
-	if f.refused && !f.gone && inner != nil && (status == http.StatusBadRequest || status == http.StatusNotFound) {
+	if f.refused && !f.doubt && inner != nil && (status == http.StatusBadRequest || status == http.StatusNotFound) {
 		// The server has answered, whatever its status: the words and the code of the protocol are for the caller.
 		said, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: x.requestID(), Error: inner})
 		if err == nil {

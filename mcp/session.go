@@ -47,6 +47,8 @@ const (
 	exitWait = 2 * time.Second
 	// mostStderr is what is told of the stderr of a program that does not start, in bytes.
 	mostStderr = 8 << 10
+	// pingTime bounds a question whether a session is known.
+	pingTime = 10 * time.Second
 	// closeWait bounds the end of a session that does not answer.
 	closeWait = 15 * time.Second
 )
@@ -217,12 +219,30 @@ func (c *session) ask(ctx context.Context, stub string, send func(context.Contex
 	}
 	err = c.why(ctx, x, err, mostQuoted)
 	var f *failure
-	if errors.As(err, &f) && f.gone {
+	if errors.As(err, &f) && f.doubt && c.unknown(ctx) {
+		f = &failure{msg: f.msg + "; the session is unknown to it", refused: true, gone: true}
+		err = f
+	}
+	if f != nil && f.gone {
 		c.mu.Lock()
 		c.gone = true
 		c.mu.Unlock()
 	}
 	return nil, x.askedFor(), err
+}
+
+// unknown reports that the server does not know the session: it says of a ping in it what it said of a request. Who sends a
+// call again because of the status alone may have it run twice.
+func (c *session) unknown(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	x := &exchange{}
+	if c.cs.Ping(x.in(ctx), nil) == nil {
+		return false
+	}
+	c.wire.forget(x)
+	f := x.failure()
+	return f != nil && f.doubt
 }
 
 // broken reports that the session is of no more use.
