@@ -59,7 +59,7 @@ func (s *Server) result(call *tool.Context, raw json.RawMessage, asked string) (
 		if strings.TrimSpace(text) == "" {
 			text = fmt.Sprintf("mcp server %q says that the tool failed, and not why", s.cfg.Name)
 		}
-		return nil, afterAsking(errors.New(s.bounded(text)), asked)
+		return nil, afterAsking(errors.New(s.bounded(s.hidden(text))), asked)
 	}
 	structured := bytes.TrimSpace(a.Structured)
 	if len(structured) == 0 || bytes.Equal(structured, []byte("null")) {

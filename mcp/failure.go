@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"unicode"
 
@@ -31,6 +32,30 @@ func quoted(text string, keys ...secret.Secret) string {
 	text = secret.Hide(strings.ToValidUTF8(text, "\ufffd"), keys...)
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	return cut(text, mostQuoted)
+}
+
+// minKey is the shortest value of a variable that is taken for a key, in bytes: a shorter one is a switch, or a number.
+const minKey = 8
+
+// passed are the values of variables that the worker passes on. Programs print what they do not like of them.
+func (c *Config) passed() []secret.Secret {
+	var keys []secret.Secret
+	for _, name := range c.PassEnv {
+		if value := os.Getenv(name); len(value) >= minKey {
+			keys = append(keys, secret.Of(value))
+		}
+	}
+	return keys
+}
+
+// hidden is a text without the keys that the server was given.
+func (s *Server) hidden(text string) string {
+	if s.web == nil {
+		return secret.Hide(text, s.cfg.passed()...)
+	}
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
+	return secret.Hide(text, s.web.sent...)
 }
 
 // cut shortens a text to most bytes, at a whole character.

@@ -25,6 +25,16 @@ var rawServers = map[string]rawServer{
 		fmt.Fprintln(os.Stderr, "no such database")
 		os.Exit(7)
 	},
+	"prints variables": func(request, func(string)) {
+		fmt.Fprintf(os.Stderr, "I got %s and more\n", os.Getenv("MCP_TEST_PASSED"))
+		os.Exit(3)
+	},
+	"prints variables at calls": func(r request, write func(string)) {
+		if !usual(r, write) {
+			fmt.Fprintf(os.Stderr, "I got %s and more\n", os.Getenv("MCP_TEST_PASSED"))
+			os.Exit(3)
+		}
+	},
 	"silent": func(request, func(string)) {},
 	"silent at list": func(r request, write func(string)) {
 		if r.Method != "tools/list" {

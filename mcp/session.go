@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/secret"
 	"github.com/assent-dev/assent/internal/stdioproc"
 )
 
@@ -28,6 +29,8 @@ type session struct {
 	proc  *stdioproc.Process
 	// life is the server's: a request in flight ends with it.
 	life context.Context
+	// keys are not shown.
+	keys []secret.Secret
 
 	mu sync.Mutex
 	// useful is set when the server has answered something after it was initialized.
@@ -86,7 +89,7 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 			return nil, err
 		}
 		conn.wire = newWire(c, s.say, roots)
-		conn.wire.version = s.web.agreed
+		conn.wire.version, conn.wire.hide = s.web.agreed, s.web.quoted
 	} else {
 		proc, err := stdioproc.Start(s.program(dir))
 		if err != nil {
@@ -94,6 +97,8 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 		}
 		conn.proc, conn.lines = proc, newLines(proc.Stdin, proc.Stdout, s.say)
 		conn.wire = newWire(conn.lines, s.say, roots)
+		conn.keys = s.cfg.passed()
+		conn.wire.hide = func(text string) string { return quoted(text, conn.keys...) }
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "assent", Version: "1"}, &sdk.ClientOptions{Capabilities: caps,
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true}})
@@ -180,13 +185,13 @@ func (c *session) ended(ctx context.Context, broken *failure, stderr int) {
 	if errors.As(c.proc.Err(), &exit) {
 		broken.msg = fmt.Sprintf("the program %s has ended: %s", filepath.Base(exit.Program), exit.Status)
 	}
-	if text := c.proc.Stderr(); text != "" {
+	if text := secret.Hide(c.proc.Stderr(), c.keys...); text != "" {
 		if len(text) > stderr {
 			text = "…" + strings.ToValidUTF8(text[len(text)-stderr:], "")
 		}
 		broken.msg += "; the end of its stderr:\n" + text
 	}
-	if text := c.lines.printed(); text != "" && !strings.Contains(broken.msg, text) {
+	if text := secret.Hide(c.lines.printed(), c.keys...); text != "" && !strings.Contains(broken.msg, text) {
 		broken.msg += fmt.Sprintf("; it prints to its standard output, which is for messages alone: %q", text)
 	}
 }

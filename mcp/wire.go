@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,8 @@ type wire struct {
 	roots []string
 	// version is told the protocol version that was agreed on.
 	version func(string)
+	// hide makes words of the server fit for an error.
+	hide func(string) string
 
 	// replies are answers to what the server asks, sent one after the other.
 	replies chan *jsonrpc.Response
@@ -40,7 +43,7 @@ const (
 )
 
 func newWire(c sdk.Connection, say *notices, roots []string) *wire {
-	w := &wire{Connection: c, say: say, roots: roots, version: func(string) {}, replies: make(chan *jsonrpc.Response, mostReplies),
+	w := &wire{Connection: c, say: say, roots: roots, version: func(string) {}, hide: func(text string) string { return quoted(text) }, replies: make(chan *jsonrpc.Response, mostReplies),
 		done: make(chan struct{}), open: map[jsonrpc.ID]*exchange{}}
 	w.end = sync.OnceFunc(func() { close(w.done) })
 	go w.reply()
@@ -109,6 +112,10 @@ func (w *wire) answer(r *jsonrpc.Response) *jsonrpc.Response {
 	if !ok {
 		w.say.once("stray", "assent: an MCP server answers what nobody asked, or twice")
 		return nil
+	}
+	var said *jsonrpc.Error
+	if errors.As(r.Error, &said) {
+		return &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: said.Code, Message: w.hide(said.Message), Data: said.Data}}
 	}
 	if r.Error != nil {
 		return r

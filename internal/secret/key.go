@@ -17,6 +17,9 @@ type Secret struct{ text string }
 
 const hidden = "(secret)"
 
+// Of is the secret of a text.
+func Of(text string) Secret { return Secret{text} }
+
 // String, GoString, Format, MarshalText and LogValue do not show the key.
 func (Secret) String() string { return hidden }
 

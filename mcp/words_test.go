@@ -1,0 +1,73 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/assent-dev/assent/mcp"
+)
+
+// Errors stand in histories and logs. What a server says in one is bounded, on one line, and without the token that it was
+// sent.
+func TestWordsOfAServerInErrors(t *testing.T) {
+	const token = "s3cret-t0ken"
+	t.Setenv("MCP_TEST_TOKEN", token)
+	var at atomic.Value
+	c := httpServer(t, http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		var r request
+		if json.NewDecoder(hr.Body).Decode(&r) != nil || r.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		words, _ := json.Marshal("what is " + hr.Header.Get("Authorization") + "?\n\x1b[31m" + strings.Repeat("x", 5<<20))
+		switch {
+		case r.Method == at.Load():
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"error":{"code":-32000,"message":%s}}`, *r.ID, words)
+		case !usual(r, func(text string) { _, _ = io.WriteString(w, text) }):
+			_, _ = io.WriteString(w, reply(r, `{"isError":true,"content":[{"type":"text","text":`+string(words)+`}]}`))
+		}
+	}))
+	c.Token = mcp.Key{Env: "MCP_TEST_TOKEN"}
+	for _, method := range []string{"initialize", "tools/list", "tools/call", "no error of the protocol"} {
+		at.Store(method)
+		s, said := open(t, c), ""
+		if err := s.Start(context.Background()); err != nil {
+			said = err.Error()
+		} else {
+			said = invoke(context.Background(), t, s, "s_echo", `{}`).Failure.Message
+		}
+		assert.Contains(t, said, "what is Bearer (secret)?", method)
+		assert.NotContains(t, said, token, method)
+		if strings.Contains(method, "/") || method == "initialize" {
+			assert.Less(t, len(said), 1000, method)
+			assert.NotContains(t, said, "\x1b", method)
+		}
+	}
+}
+
+// A program that prints what it was given, as many do when they do not like it.
+func TestVariablesOfTheWorkerAreNotInErrors(t *testing.T) {
+	const key = "passed-0n-key"
+	t.Setenv("MCP_TEST_PASSED", key)
+	for _, mode := range []string{"prints variables", "prints variables at calls"} {
+		c := config(t, mode)
+		c.PassEnv = []string{"MCP_TEST_PASSED"}
+		s, said := open(t, c), ""
+		if err := s.Start(context.Background()); err != nil {
+			said = err.Error()
+		} else {
+			said = invoke(context.Background(), t, s, "s_echo", `{}`).Failure.Message
+		}
+		assert.Contains(t, said, "I got (secret) and more", mode)
+		assert.NotContains(t, said, key, mode)
+	}
+}
