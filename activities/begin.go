@@ -22,8 +22,9 @@ func begin(ctx context.Context, repeatable bool) (context.Context, *tool.Result)
 	if repeatable {
 		return ctx, nil
 	}
-	if activity.HasHeartbeatDetails(ctx) {
-		// An operator has reset the activity, or made it run again in another way.
+	if activity.HasHeartbeatDetails(ctx) || activity.GetInfo(ctx).Attempt > 1 {
+		// An operator has reset the activity, or made it run again in another way. Or the tool could be repeated on the worker
+		// that had the attempt before: that one put nothing down.
 		r := tool.Fail(tool.EffectUnknown, "the call began before and was started a second time; it may have had its effect, check before trying again")
 		r.Failure.Started = true
 		return ctx, &r
@@ -38,6 +39,13 @@ func begin(ctx context.Context, repeatable bool) (context.Context, *tool.Result)
 		r := tool.Fail(tool.ContractDrift, "this worker could not put down that the call begins, and did not run it: "+cut(err.Error(), 500))
 		return ctx, &r
 	}
+}
+
+// frozenRepeatable reports whether the call was sent as one that may be run again. The workflow takes an attempt of any other
+// that was lost without its mark for one that never ran, whatever its tool promises now.
+func frozenRepeatable(ctx context.Context) bool {
+	p := activity.GetInfo(ctx).RetryPolicy
+	return p == nil || p.MaximumAttempts != 1
 }
 
 // mark returns once the server has the mark. A heartbeat of the SDK's would do it too, and would not say whether it

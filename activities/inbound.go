@@ -79,31 +79,37 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	call = protocol.Received(call, info.ActivityType.Name, info.ActivityID)
 	def, drift := e.serve(ctx, call)
 	if drift != "" {
-		return tool.Fail(tool.ContractDrift, drift), nil
+		return unserved(ctx, drift), nil
 	}
 	call.ContractHash = def.ContractHash()
 	if err := e.sameStore(call.Store); err != nil {
-		return tool.Fail(tool.ContractDrift, explain(err)), nil
+		return unserved(ctx, explain(err)), nil
 	}
 	input, err := e.load(ctx, call.Store, call.Input, call.InputRef)
 	if altered(err) {
+		if activity.GetInfo(ctx).Attempt > 1 && def.Info().Risk != tool.Read {
+			r := tool.Fail(tool.EffectUnknown, "an attempt of the call was lost, and its stored arguments cannot be used any more: "+cut(explain(err), 500)+"; it may have had its effect, check before trying again")
+			r.Failure.Started = true
+			return r, nil
+		}
 		return tool.Fail(tool.ToolError, "it did not run, its stored arguments cannot be used: "+cut(explain(err), 500)), nil
 	}
 	if err != nil {
 		// Nothing has run: another worker, or this one a little later, may read them.
-		return tool.Fail(tool.ContractDrift, "this worker cannot read the arguments: "+cut(explain(err), 500)), nil
+		return unserved(ctx, "this worker cannot read the arguments: "+cut(explain(err), 500)), nil
 	}
 	sum, err := digest(input)
 	if err != nil {
 		return nil, denied(tool.Deny(tool.ByGrant, "", "the arguments are not valid JSON"))
 	}
-	if r := e.granted(ctx, call, sum, def.Info().Risk, def.Info().Repeatable()); r != nil {
+	repeatable := def.Info().Repeatable() && frozenRepeatable(ctx)
+	if r := e.granted(ctx, call, sum, def.Info().Risk, repeatable); r != nil {
 		return nil, denied(*r)
 	}
 	if call.Agent != nil {
 		call.IdempotencyKey = protocol.IdempotencyKey(call.Agent.RunID, call.ID, sum)
 	}
-	ctx, ended := begin(ctx, def.Info().Repeatable())
+	ctx, ended := begin(ctx, repeatable)
 	if ended != nil {
 		return *ended, nil
 	}
@@ -122,6 +128,14 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 		return tool.Fail(tool.ToolError, "the tool did not return a result")
 	})
 	return e.settle(ctx, res)
+}
+
+// unserved gives a call back to its workflow, which looks for a worker that serves it: nothing has run here. Started says that
+// there was an attempt before this one, of which nobody knows that.
+func unserved(ctx context.Context, why string) tool.Result {
+	r := tool.Fail(tool.ContractDrift, why)
+	r.Failure.Started = activity.GetInfo(ctx).Attempt > 1
+	return r
 }
 
 // explain is the message of an error without the SDK's wrapping.

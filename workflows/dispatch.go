@@ -32,9 +32,10 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 	p.known = protocol.Known(call, p.input256)
 	activityType := p.facts.Activity()
 	sent := protocol.Sent(call, activityType)
+	began := false
 	for n := 1; ; n++ {
 		if withdrawn(ctx) {
-			return notStarted()
+			return p.stopped(began)
 		}
 		id := call.ID
 		if n > 1 {
@@ -52,12 +53,16 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 			res = p.unknown("the call was ended by hand, with a value that is no result of a tool")
 		}
 		again := res.Code == tool.ContractDrift || res.Code == codeNeverStarted
+		// A worker that does not serve the call says whether an attempt before it was lost, which one that did may have run.
+		began = began || again && res.Failure != nil && res.Failure.Started
 		switch {
 		case again && wait.left(ctx):
 			// Another worker may serve the frozen contract; the same call gets a new grant.
 			if workflow.Sleep(ctx, wait.pause()) != nil {
 				continue
 			}
+		case again && began && p.facts.Risk != tool.Read:
+			return p.unknown("an attempt of the call was lost, and no worker served it after that")
 		case res.Code == codeNeverStarted:
 			return tool.Fail(tool.ToolError, "no worker started the call in time")
 		default:
@@ -66,6 +71,16 @@ func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue s
 			return res
 		}
 	}
+}
+
+// stopped is for a call that was withdrawn while it waited for a worker, after an attempt that may have had its effect.
+func (p *permit) stopped(began bool) tool.Result {
+	if !began || p.facts.Risk == tool.Read {
+		return notStarted()
+	}
+	r := tool.Fail(tool.Aborted, "the call was cancelled after an attempt of it was lost; it may have had its effect")
+	r.Failure.Started = true
+	return r
 }
 
 // patience is how long one call waits for a worker that serves it, from the first time that none did.
@@ -178,7 +193,10 @@ func (p *permit) refused(app *temporal.ApplicationError) tool.Result {
 		}
 		return tool.Deny(tool.ByGrant, "", short(app.Message(), 500))
 	case "ActivityNotRegisteredError":
-		return tool.Fail(tool.ContractDrift, fmt.Sprintf("a worker without the tool %q took the call", p.facts.Name))
+		r := tool.Fail(tool.ContractDrift, fmt.Sprintf("a worker without the tool %q took the call", p.facts.Name))
+		// It may have been another worker that lost an attempt before.
+		r.Failure.Started = p.facts.Repeatable()
+		return r
 	case protocol.ErrorGone:
 		return tool.Fail(tool.EnvironmentLost, short(app.Message(), 500))
 	}

@@ -88,6 +88,29 @@ func TestDriftEndsAfterASetTime(t *testing.T) {
 	require.GreaterOrEqual(t, b.env.Now().Sub(start), 10*time.Minute, "of workflow time")
 }
 
+// A worker that does not serve a call says whether an attempt before it was lost. If no worker ever serves it, the model is not
+// told that it did not run.
+func TestDriftAfterALostAttempt(t *testing.T) {
+	drift := tool.Fail(tool.ContractDrift, "the source does not answer")
+	drift.Failure.Started = true
+	b := newBench(t, setup{script: `
+turns:
+  - calls: [{tool: change, args: {path: a}}, {tool: look, args: {path: b}}]
+  - say: done
+`})
+	n := 0
+	b.env.OnActivity("tool.change", mock.Anything, mock.Anything).Return(func(context.Context, tool.Call) (tool.Result, error) {
+		if n++; n > 1 {
+			return tool.Fail(tool.ContractDrift, "an older build"), nil
+		}
+		return drift, nil
+	})
+	b.env.OnActivity("tool.look", mock.Anything, mock.Anything).Return(drift, nil)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, []string{"EFFECT_UNKNOWN", "CONTRACT_DRIFT"}, b.codes(res))
+	require.Greater(t, n, 2)
+}
+
 // A run that is cancelled while its calls wait for their place starts none of them.
 func TestCancelledRunStartsNothing(t *testing.T) {
 	b := newBench(t, setup{script: `

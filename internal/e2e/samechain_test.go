@@ -310,3 +310,50 @@ func TestAWorkerKilledInACallOfASource(t *testing.T) {
 		})
 	}
 }
+
+// What a call's tool promises may change while the call is in flight, and its source may be lost: nothing runs twice that was not
+// let through, or is not offered now, as what may, and nobody is told that a call did not run that may have.
+func TestAKilledCallWhosePromiseChanged(t *testing.T) {
+	t.Parallel()
+	lost := func(c *worker.Config) {
+		c.Sources = []tool.Source{&source{tools: func() ([]*tool.Def, error) { return nil, errors.New("exit status 1") }}}
+	}
+	for name, tc := range map[string]struct {
+		frozen, ran, after bool
+		change             func(*worker.Config)
+	}{
+		"its source is lost":                 {frozen: true, ran: true, after: true, change: lost},
+		"it is not idempotent any more":      {frozen: true, ran: true},
+		"it is idempotent, and was not then": {ran: true, after: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := setup{Keys: true, Offered: shared, Held: true, Preset: permission.Standard, Script: "turns:\n  - calls: [{tool: grip, args: {text: b}}]\n  - say: done\n"}
+			s.Promised = tc.frozen
+			first := w.work(s)
+			w.start(protocol.AgentInput{})
+			key := w.pending(1)[0].Key
+			first.Stop()
+			s.Promised = tc.ran
+			second := w.spawn(s, devservertest.Server(t).Address())
+			w.answer(key, approval.Allow)
+			w.holds(1)
+			second.kill(t)
+			require.NoError(t, os.WriteFile(w.effects+".go", nil, 0o600))
+			s.Promised = tc.after
+			cfg, done, err := engine(s, w.c, w.effects, w.blobs)
+			require.NoError(t, err)
+			t.Cleanup(done)
+			cfg.Patience = time.Nanosecond
+			if tc.change != nil {
+				tc.change(&cfg)
+			}
+			p, err := worker.New(cfg)
+			require.NoError(t, err)
+			w.workWith(p)
+			require.Equal(t, []string{"EFFECT_UNKNOWN"}, w.codes(w.result()))
+			require.Len(t, w.ran(), 1)
+		})
+	}
+}

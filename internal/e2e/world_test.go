@@ -94,6 +94,8 @@ type setup struct {
 	MCP []string `json:"mcp,omitempty"`
 	// Held adds two tools that begin and wait at the same time: peek reads, grip does not.
 	Held bool `json:"held,omitempty"`
+	// Promised makes grip idempotent.
+	Promised bool `json:"promised,omitempty"`
 	// Build is what this version of a worker has, beside what all have.
 	Build *build `json:"build,omitempty"`
 }
@@ -203,7 +205,11 @@ func engine(s setup, c client.Client, effects string, store blob.Store) (worker.
 	}
 	p := cfg.Profiles["p"]
 	if s.Held {
-		cfg.Tools = append(cfg.Tools, gripping("peek", effects, tool.Read), gripping("grip", effects, tool.Execute, tool.Concurrent(true)))
+		promise := []tool.Option{tool.Execute, tool.Concurrent(true)}
+		if s.Promised {
+			promise = append(promise, tool.Idempotent())
+		}
+		cfg.Tools = append(cfg.Tools, gripping("peek", effects, tool.Read), gripping("grip", effects, promise...))
 		p.Tools = append(p.Tools, "peek", "grip")
 	}
 	s.Offered.apply(&cfg, &p)
