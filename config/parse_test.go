@@ -79,7 +79,7 @@ func TestEveryKey(t *testing.T) {
 	assert.Equal(t, []string{"anthropic", "gateway", "ollama", "openai", "scripted"}, f.ProviderNames())
 	prefix := "gh"
 	assert.Equal(t, map[string]config.MCPServer{
-		"fs": {Key: "mcp.fs", Command: []string{"npx", "--no-install", "mcp-server-filesystem", "{dir}"}, PerDir: true,
+		"fs": {Key: "mcp.fs", Command: []string{"mcp-server-filesystem", "{dir}"}, PerDir: true,
 			Env: map[string]string{"NODE_ENV": "production"}, PassEnv: []string{"HTTPS_PROXY"}, Deny: []string{"move_file"},
 			Risk: map[string]tool.Risk{"read_text_file": tool.Read, "write_file": tool.Write}, Idempotent: []string{"write_file"},
 			StartTimeout: 20 * time.Second, CallTimeout: time.Minute, MaxResult: 1 << 20, Required: true},

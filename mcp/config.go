@@ -125,6 +125,8 @@ func (c *Config) checkTransport() error {
 		return c.errorf("command", "is a program in the agent's own directory, which the agent can write")
 	case len(c.Headers) > 0, !c.Token.None():
 		return c.errorf("url", "is missing; headers and a token are for a server with a url")
+	case c.PerDir && slices.Contains(launchers, launcher(c.Command[0])):
+		return c.errorf("command", "%q runs what it finds in its working directory, which with perDir is a tree that an agent writes to; name the server's own program by its path", c.Command[0])
 	case c.PerDir && c.Dir != "":
 		return c.errorf("dir", "and perDir are both set; with perDir it is the agent's directory")
 	}
@@ -145,6 +147,15 @@ func (c *Config) checkTransport() error {
 		}
 	}
 	return nil
+}
+
+// launchers are programs that take code, or where to get it, from the working directory. In an agent's tree that would be the
+// agent's, run without anybody's permission.
+var launchers = []string{"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv"}
+
+func launcher(program string) string {
+	name := strings.ToLower(program[strings.LastIndexAny(program, `/\`)+1:])
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".exe"), ".cmd")
 }
 
 func (c *Config) checkURL() error {

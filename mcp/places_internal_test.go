@@ -134,3 +134,13 @@ func TestTextsAreCutWhereACharacterEnds(t *testing.T) {
 	assert.Equal(t, "file:///a%20b/c", fileURI("/a b/c"))
 	assert.Equal(t, "file:///C:/x", fileURI("C:/x"))
 }
+
+// An agent writes to the directory that such a program runs in.
+func TestPythonTakesNoModuleOfAnAgentsTree(t *testing.T) {
+	t.Parallel()
+	s := perDir(t)
+	assert.Equal(t, map[string]string{"PYTHONSAFEPATH": "1"}, s.program("/d").Env)
+	assert.Empty(t, s.program("").Env)
+	s.cfg.Env = map[string]string{"A": "b", "PYTHONSAFEPATH": ""}
+	assert.Equal(t, map[string]string{"A": "b", "PYTHONSAFEPATH": ""}, s.program("/d").Env)
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,9 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 func (s *Server) program(dir string) stdioproc.Config {
 	c := stdioproc.Config{Command: s.cfg.Command, Env: s.cfg.Env, PassEnv: s.cfg.PassEnv, Dir: s.cfg.Dir, Log: s.cfg.Log}
 	if dir != "" {
+		// Else `python -m` would take any module of the agent's tree before its own.
+		c.Env = map[string]string{"PYTHONSAFEPATH": "1"}
+		maps.Copy(c.Env, s.cfg.Env)
 		c.Dir, c.Command = dir, make([]string, len(s.cfg.Command))
 		for i, arg := range s.cfg.Command {
 			c.Command[i] = strings.ReplaceAll(arg, Dir, dir)
