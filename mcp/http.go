@@ -247,7 +247,8 @@ func errorIn(text []byte) *jsonrpc.Error {
 // refused is a response with another status than 200.
 func (w *web) refused(r *http.Request, x *exchange, resp *http.Response, text []byte) (*http.Response, error) {
 	status := resp.StatusCode
-	f := &failure{msg: fmt.Sprintf("status %d %s", status, http.StatusText(status)), refused: status >= 300 && status < 500}
+	// A server says 408 of a request that did not arrive whole, and as often of one that took it too long.
+	f := &failure{msg: fmt.Sprintf("status %d %s", status, http.StatusText(status)), refused: status >= 300 && status < 500 && status != http.StatusRequestTimeout}
 	inner := errorIn(text)
 	// Many servers say 400 for a session that they do not know, with the code that stands for any error; and any error may be
 	// in answer to a call that has had its effect.

@@ -111,7 +111,7 @@ func TestAnErrorOfTheProtocolWithAStatus(t *testing.T) {
 func TestWhatAStatusMeansForACall(t *testing.T) {
 	t.Parallel()
 	for status, code := range map[int]tool.Code{400: tool.ToolError, 401: tool.ToolError, 403: tool.ToolError, 429: tool.ToolError, 307: tool.ToolError,
-		500: tool.EffectUnknown, 502: tool.EffectUnknown, 503: tool.EffectUnknown, 202: tool.EffectUnknown} {
+		500: tool.EffectUnknown, 502: tool.EffectUnknown, 503: tool.EffectUnknown, 202: tool.EffectUnknown, 408: tool.EffectUnknown} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int64
