@@ -21,8 +21,11 @@ const MetaIdempotencyKey = "assent.dev/idempotency-key"
 const lingerTime = time.Second
 
 // call is the body of a tool. A call that cannot have reached the server, or whose effect may be repeated, is tried again on a
-// new connection; any other that has no answer is a tool.Unsure.
-func (s *Server) call(ctx context.Context, call *tool.Context, name string, repeatable bool, input json.RawMessage) (any, error) {
+// new connection; any other that has no answer is a tool.Unsure, and so is one that does more than read if an attempt of it
+// had none and no later one has.
+func (s *Server) call(ctx context.Context, call *tool.Context, name string, f facts, input json.RawMessage) (any, error) {
+	// The worker that had an attempt before this one was lost.
+	lost := call.Attempt > 1 && !f.reads
 	dir := ""
 	if s.cfg.PerDir {
 		if dir = call.Dir; dir == "" {
@@ -35,7 +38,7 @@ func (s *Server) call(ctx context.Context, call *tool.Context, name string, repe
 	}
 	at, err := s.places.take(dir)
 	if err != nil {
-		return nil, s.wrong(err)
+		return nil, unsure(lost, s.wrong(err))
 	}
 	defer at.leave()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
@@ -50,15 +53,16 @@ func (s *Server) call(ctx context.Context, call *tool.Context, name string, repe
 			if ctx.Err() == nil && n < attempts && !isConfig(err) && !errors.Is(err, errClosed) {
 				continue
 			}
-			return nil, s.wrong(fmt.Errorf("%w; the tool did not run", err))
+			return nil, unsure(lost, s.wrong(fmt.Errorf("%w; the tool did not run", err)))
 		}
 		raw, asked, err := conn.tool(ctx, params)
 		if err == nil {
 			return s.result(call, raw, asked)
 		}
-		again, err := s.judge(ctx, err, asked, repeatable)
+		again, ran, err := s.judge(ctx, err, asked, f.repeatable)
+		lost = lost || again && ran && !f.reads
 		if !again || n == attempts {
-			return nil, err
+			return nil, unsure(lost, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -76,29 +80,40 @@ func (c *session) tool(ctx context.Context, params *sdk.CallToolParams) (json.Ra
 	})
 }
 
-// judge says what an error of a call means, and whether to try again.
-func (s *Server) judge(ctx context.Context, err error, asked string, repeatable bool) (again bool, told error) {
+// facts is what the engine thinks of a tool, as far as it says what may be tried again.
+type facts struct{ reads, repeatable bool }
+
+// unsure says of a call that an attempt of it was lost, of which nobody knows whether it ran.
+func unsure(lost bool, err error) error {
+	if !lost || errors.Is(err, context.Canceled) || errors.As(err, new(tool.Unsure)) {
+		return err
+	}
+	return tool.Unsure{Message: err.Error() + "; an attempt before may have had its effect, check before trying again"}
+}
+
+// judge says what an error of a call means: whether to try again, and whether it may have run.
+func (s *Server) judge(ctx context.Context, err error, asked string, repeatable bool) (again, ran bool, told error) {
 	var f *failure
 	var said *jsonrpc.Error
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return false, ctx.Err()
+		return false, true, ctx.Err()
 	case ctx.Err() != nil:
 		f = &failure{msg: fmt.Sprintf("no answer in %s", s.cfg.CallTimeout)}
 		repeatable = false
 	case errors.As(err, &said):
-		return false, s.wrong(afterAsking(fmt.Errorf("it refuses the call: %s (code %d)", quoted(said.Message), said.Code), asked))
+		return false, true, s.wrong(afterAsking(fmt.Errorf("it refuses the call: %s (code %d)", quoted(said.Message), said.Code), asked))
 	case !errors.As(err, &f):
 		f = &failure{msg: quoted(err.Error())}
 	}
 	told = s.wrong(afterAsking(f, asked))
 	switch {
 	case f.answered:
-		return false, fmt.Errorf("%w; the tool has run", told)
+		return false, true, fmt.Errorf("%w; the tool has run", told)
 	case f.refused:
-		return f.gone, fmt.Errorf("%w; the tool did not run", told)
+		return f.gone, false, fmt.Errorf("%w; the tool did not run", told)
 	case repeatable:
-		return true, told
+		return true, true, told
 	}
-	return false, tool.Unsure{Message: told.Error() + "; the call may have had its effect, check before trying again"}
+	return false, true, tool.Unsure{Message: told.Error() + "; the call may have had its effect, check before trying again"}
 }

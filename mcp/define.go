@@ -139,10 +139,10 @@ func (s *Server) def(t listed) (*tool.Def, error) {
 	if s.cfg.ApproveAll || slices.Contains(s.cfg.Approval, t.Name) {
 		opts = append(opts, tool.NeedsApproval())
 	}
-	repeatable := idempotent || risk == tool.Read
+	known := facts{reads: risk == tool.Read, repeatable: idempotent || risk == tool.Read}
 	name := t.Name
 	run := func(ctx context.Context, call *tool.Context, input json.RawMessage) (any, error) {
-		return s.call(ctx, call, name, repeatable, input)
+		return s.call(ctx, call, name, known, input)
 	}
 	return tool.FromSchema(*s.cfg.Prefix+t.Name, s.describe(t), t.InputSchema, run, opts...)
 }

@@ -393,9 +393,29 @@ func TestAProgramThatDiesAtEachCall(t *testing.T) {
 	c.Idempotent = []string{"echo"}
 	s = start(t, c)
 	before := count("started")
-	assert.Equal(t, tool.ToolError, invoke(context.Background(), t, s, "s_echo", `{}`).Code)
+	assert.Equal(t, tool.EffectUnknown, invoke(context.Background(), t, s, "s_echo", `{}`).Code, "its next call has another key")
 	assert.Equal(t, 4, count("called"))
 	assert.Equal(t, before+2, count("started"))
+
+	c.Idempotent, c.Risk = nil, map[string]tool.Risk{"echo": tool.Read}
+	s = start(t, c)
+	assert.Equal(t, tool.ToolError, invoke(context.Background(), t, s, "s_echo", `{}`).Code)
+	assert.Equal(t, 7, count("called"))
+}
+
+// A call whose worker was lost is not said not to have run because its server is gone now.
+func TestALaterAttemptOfACall(t *testing.T) {
+	t.Parallel()
+	for attempt, want := range map[int]tool.Code{1: tool.ToolError, 2: tool.EffectUnknown} {
+		c := config(t, "dies at calls")
+		c.Env["MCP_TEST_FILE"], c.Idempotent = scratch(t), []string{"echo"}
+		s := start(t, c)
+		echo := def(t, s, "s_echo")
+		require.NoError(t, s.Close())
+		r := echo.Invoke(context.Background(), &tool.Context{Attempt: attempt}, json.RawMessage(`{}`))
+		assert.Equal(t, want, r.Code)
+		assert.Equal(t, attempt > 1, strings.Contains(r.Failure.Message, "an attempt before may have had its effect"), r.Failure.Message)
+	}
 }
 
 func TestAProgramThatStopsReading(t *testing.T) {
