@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -165,10 +166,21 @@ func (e *Engine) record(ctx context.Context, resp protocol.DecideResponse, chain
 		}
 		d.Input, resp.InputRef = nil, &ref
 	}
-	return shrink(resp, room), nil
+	resp = shrink(resp, room)
+	if resp.Approval != nil && size(resp) > room {
+		resp.Decision.Reason = cut(resp.Decision.Reason, shortest)
+	}
+	if resp.Approval != nil && size(resp) > room {
+		// Who may answer cannot be left out, and many such questions together would end the run.
+		d := failedDecision(fmt.Errorf("how the question is put takes %d bytes, and there is room for %d", size(resp.Approval), room))
+		d.Failed, d.PolicyDigest = true, resp.Decision.PolicyDigest
+		resp = protocol.DecideResponse{CallID: resp.CallID, Tool: resp.Tool, RunID: resp.RunID, Decision: d}
+	}
+	return resp, nil
 }
 
-// shrink drops explanations until the decision fits, the rule last; the verdict and the digests always stay.
+// shrink drops explanations until the decision fits, the rule last; the verdict, the digests and how a question is put always
+// stay.
 func shrink(resp protocol.DecideResponse, room int) protocol.DecideResponse {
 	d := &resp.Decision
 	most := min(4<<10, room/8)
@@ -195,6 +207,9 @@ func shrink(resp protocol.DecideResponse, room int) protocol.DecideResponse {
 	}
 	return resp
 }
+
+// shortest is what is left of a reason when nothing else can be left out, in bytes.
+const shortest = 256
 
 func size(v any) int {
 	b, err := json.Marshal(v)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -144,6 +145,38 @@ func TestDecisionsFitIntoTheirMarker(t *testing.T) {
 				stored, err := b.store.Get(context.Background(), *d.InputRef)
 				require.NoError(t, err)
 				require.Contains(t, string(stored), `"command"`)
+			}
+		})
+	}
+}
+
+// How a question is put is in each decision of a turn, and the server takes no marker of 2 MB: what does not fit denies.
+func TestQuestionsFitIntoTheMarkerOfATurn(t *testing.T) {
+	const calls = protocol.MaxCallsPerTurn
+	for name, tc := range map[string]struct {
+		groups int
+		want   permission.Verdict
+	}{"few groups": {10, permission.Ask}, "many groups": {300, permission.Deny}} {
+		t.Run(name, func(t *testing.T) {
+			groups := words(tc.groups)
+			who := approval.Directory{Groups: map[string][]string{}}
+			for _, g := range groups {
+				who.Groups[g] = []string{"ann"}
+			}
+			rule := permission.Rule{Tool: permission.One("look"), Reason: strings.Repeat("\x00", 2<<10),
+				Approval: &permission.ApprovalPolicy{Approvers: &permission.Approvers{Groups: groups}}}
+			b := newBench(t, activities.Config{Approvers: who, Permissions: permission.Layer{Preset: permission.Standard, Ask: []permission.Rule{rule}}})
+			reqs := b.numbered("look", calls)
+			for i := range reqs {
+				reqs[i].Room = protocol.MaxDecisions / calls
+			}
+			decisions := b.decideTurn(time.Minute, reqs...)
+			require.Less(t, len(raw(decisions)), protocol.MaxDecisions+protocol.MaxDecision)
+			for _, d := range decisions {
+				require.Equal(t, tc.want, d.Decision.Verdict, d.Decision.Reason)
+				require.Equal(t, tc.want == permission.Ask, d.Approval != nil)
+				require.NotEmpty(t, d.RunID)
+				require.NotEmpty(t, d.Decision.PolicyDigest)
 			}
 		})
 	}
