@@ -76,7 +76,8 @@ func report(ctx context.Context, details ...any) error {
 }
 
 // alive reports life for a call that has not begun, until stop returns. It does so past the SDK, which would send a heartbeat
-// late, after the mark, and take that away. The context ends when the call is cancelled.
+// late, after the mark, and take that away; stop waits for one that is on its way, for the same reason. The context ends when
+// the call is cancelled.
 func alive(ctx context.Context) (waiting context.Context, stop func()) {
 	waiting, cancel := context.WithCancel(ctx)
 	every := activity.GetInfo(ctx).HeartbeatTimeout / 4
@@ -98,7 +99,7 @@ func alive(ctx context.Context) (waiting context.Context, stop func()) {
 			case <-waiting.Done():
 				return
 			case <-t.C:
-				if err := report(waiting, details...); temporal.IsCanceledError(err) {
+				if err := report(ctx, details...); temporal.IsCanceledError(err) {
 					cancel()
 				}
 			}

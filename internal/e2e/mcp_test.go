@@ -7,12 +7,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
+	"google.golang.org/grpc"
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
@@ -273,5 +278,87 @@ func TestACallWaitsForASlowListing(t *testing.T) {
 			require.Equal(t, 1, w.scheduled(protocol.ActivityCallTool), "its first try")
 			require.EqualValues(t, 1, slow.asked.Load())
 		})
+	}
+}
+
+// What reports life while a source is listed is on its way when the list comes: it reaches the server before the mark that the
+// call begins, and not after it, where it would take the mark away.
+func TestNoReportOvertakesTheMark(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	onItsWay, marked, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var first, begun sync.Once
+	network := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		beat, ok := req.(*workflowservice.RecordActivityTaskHeartbeatRequest)
+		if !ok {
+			return next(ctx, method, req, reply, cc, opts...)
+		}
+		if len(beat.GetDetails().GetPayloads()) > 0 {
+			err := next(ctx, method, req, reply, cc, opts...)
+			begun.Do(func() { close(marked) })
+			return err
+		}
+		slow := false
+		first.Do(func() { slow = true })
+		if !slow {
+			return next(ctx, method, req, reply, cc, opts...)
+		}
+		close(onItsWay)
+		select {
+		case <-ctx.Done():
+			// Whoever sent it has turned away. It arrives all the same.
+			go func() {
+				<-marked
+				late <- next(context.WithoutCancel(ctx), method, req, reply, cc)
+			}()
+			return ctx.Err()
+		case <-time.After(3 * time.Second):
+			return next(ctx, method, req, reply, cc, opts...)
+		}
+	}
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(logger()),
+		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(network)}}})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+
+	begin := func(c client.Client, s *source, workflowsOnly bool) sdkworker.Worker {
+		cfg, done, err := engine(setup{Script: shopping, Keys: true}, c, w.effects, w.blobs)
+		require.NoError(t, err)
+		t.Cleanup(done)
+		cfg.Sources = []tool.Source{s}
+		p := cfg.Profiles["p"]
+		p.Tools = []string{"shop"}
+		cfg.Profiles["p"] = p
+		plugin, err := worker.New(cfg)
+		require.NoError(t, err)
+		o := options(plugin)
+		o.LocalActivityWorkerOnly = workflowsOnly
+		wk := sdkworker.New(c, w.queue, o)
+		require.NoError(t, wk.Start())
+		t.Cleanup(wk.Stop)
+		return wk
+	}
+	kind := []tool.Option{tool.Write, tool.NeedsApproval()}
+	begin(w.c, aShop(kind...), true)
+	w.start(protocol.AgentInput{})
+	require.Eventually(t, func() bool { return len(w.finishedTasks()) > 0 }, patience, tick)
+	before := begin(w.c, aShop(kind...), false)
+	key := w.pending(1)[0].Key
+	before.Stop()
+	begin(c, &source{tools: func() ([]*tool.Def, error) {
+		<-onItsWay
+		return sells("Buys a thing.", kind...)()
+	}}, false)
+	w.answer(key, approval.Allow)
+	require.Equal(t, []string{"OK"}, w.codes(w.result()))
+	select {
+	case <-marked:
+	default:
+		t.Fatal("the call began without a mark")
+	}
+	select {
+	case err := <-late:
+		t.Fatalf("a report without the mark came after it: %v", err)
+	case <-time.After(time.Second):
 	}
 }
