@@ -104,7 +104,7 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 	}
 	repeatable := def.Info().Repeatable() && frozenRepeatable(ctx)
 	if r := e.granted(ctx, call, sum, def.Info().Risk, repeatable); r != nil {
-		return nil, denied(*r)
+		return nil, denied(later(ctx, def.Info().Risk, *r))
 	}
 	if call.Agent != nil {
 		call.IdempotencyKey = protocol.IdempotencyKey(call.Agent.RunID, call.ID, sum)
@@ -127,7 +127,21 @@ func (i *inbound) tool(ctx context.Context, in *interceptor.ExecuteActivityInput
 		}
 		return tool.Fail(tool.ToolError, "the tool did not return a result")
 	})
-	return e.settle(ctx, res)
+	return e.settle(ctx, later(ctx, def.Info().Risk, res))
+}
+
+// later says of an attempt that was refused what became of the call: the attempt before, which was let through, was lost.
+func later(ctx context.Context, risk tool.Risk, r tool.Result) tool.Result {
+	if r.Code != tool.Denied || risk == tool.Read || activity.GetInfo(ctx).Attempt == 1 {
+		return r
+	}
+	by := ""
+	if r.Failure.By != "" {
+		by = " by " + r.Failure.By
+	}
+	u := tool.Fail(tool.EffectUnknown, "a later attempt was denied"+by+": "+r.Failure.Message+"; the one before may have had its effect, check before trying again")
+	u.Failure.Started = true
+	return u
 }
 
 // unserved gives a call back to its workflow, which looks for a worker that serves it: nothing has run here. Started says that

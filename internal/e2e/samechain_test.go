@@ -322,7 +322,11 @@ func TestAKilledCallWhosePromiseChanged(t *testing.T) {
 		frozen, ran, after bool
 		change             func(*worker.Config)
 	}{
-		"its source is lost":                 {frozen: true, ran: true, after: true, change: lost},
+		"its source is lost":    {frozen: true, ran: true, after: true, change: lost},
+		"a guard denies it now": {frozen: true, ran: true, after: true, change: func(c *worker.Config) { c.Plugins = append(c.Plugins, pipeline.PluginFunc("rules", never("grip"))) }},
+		"the key of its grant is gone": {frozen: true, ran: true, after: true, change: func(c *worker.Config) {
+			c.GrantKeys = []protocol.GrantKey{{ID: "k2", Secret: []byte("another secret of all")}}
+		}},
 		"it is not idempotent any more":      {frozen: true, ran: true},
 		"it is idempotent, and was not then": {ran: true, after: true},
 	} {
