@@ -281,18 +281,20 @@ func (r *record) marker(e *historypb.HistoryEvent) {
 	}
 }
 
-// decidedTurn keeps the decisions of a turn, of which there is one on each call.
+// decidedTurn keeps the decisions of a turn, of which there is one on each call, in their order: out of it they deny.
 func (r *record) decidedTurn(event int64, result *commonpb.Payloads) bool {
 	var turn protocol.DecideTurnResponse
 	if !r.decode(result, &turn) || len(turn.Decisions) == 0 {
 		return false
 	}
-	seen := map[string]bool{}
-	for _, d := range turn.Decisions {
-		if d.CallID == "" || seen[d.CallID] {
+	var first, last int
+	for i, d := range turn.Decisions {
+		var of, number int
+		if _, err := fmt.Sscanf(d.CallID, "t%d.%d", &of, &number); err != nil || d.CallID != fmt.Sprintf("t%d.%d", of, number) ||
+			i > 0 && of != first || number <= last {
 			return false
 		}
-		seen[d.CallID] = true
+		first, last = of, number
 	}
 	for _, d := range turn.Decisions {
 		r.keep(event, d, nil)

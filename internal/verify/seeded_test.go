@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,10 @@ var seeded = map[string]struct {
 			m["decisions"] = append([]any{members{"callId": "t1.1", "tool": "look", "decision": members{"verdict": "deny", "decidedBy": "deny-rule"}}}, list...)
 		})
 	}, verify.Unreadable},
+	"decisions of a turn that changed places": {"allowed", func(p *tape) {
+		p.result(p.at(0, decideTurn), func(m members) { slices.Reverse(m["decisions"].([]any)) })
+	}, verify.Unreadable},
+	"a decision of another turn":         {"allowed", func(p *tape) { p.decided(1, set("callId", "t9.2")) }, verify.Unreadable},
 	"a turn without decisions":           {"allowed", func(p *tape) { p.result(p.at(0, decideTurn), set("decisions", []any{})) }, verify.Unreadable},
 	"ran although a question was open":   {"asked-and-allowed", func(p *tape) { p.drop(p.at(0, admit)) }, verify.NoAnswer},
 	"ran although a person denied":       {"asked-and-allowed", func(p *tape) { p.result(p.at(0, admit), set("how", "denied")) }, verify.Denied},
