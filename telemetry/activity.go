@@ -171,11 +171,17 @@ func (w *work) spent(resp protocol.GenerateResponse, labels []attribute.KeyValue
 // deciding is round one of the decisions of a turn.
 func (w *work) deciding(ctx context.Context, req protocol.DecideRequest, next protocol.Decide) (protocol.DecideResponse, error) {
 	one, finish, in := *w, func(any, error) {}, ctx
+	one.began = time.Now()
 	safely(func() { in, finish = one.decide(ctx, req) })
-	resp, err := next(in, req)
-	safely(func() { finish(resp, err) })
+	resp, err := protocol.DecideResponse{}, errNoDecision
+	// Also of one that panics.
+	defer func() { safely(func() { finish(resp, err) }) }()
+	resp, err = next(in, req)
 	return resp, err
 }
+
+// errNoDecision is what a decision that panicked has come to.
+var errNoDecision = errors.New("no decision")
 
 // decide is the decision on one call. One that is only put off, to a normal activity or to a worker that has the tool, is none.
 func (w *work) decide(ctx context.Context, req protocol.DecideRequest) (context.Context, func(any, error)) {

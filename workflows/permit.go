@@ -91,10 +91,11 @@ func (g *gate) judgeTurn(ctx workflow.Context, reqs []protocol.DecideRequest) []
 	if len(reqs) <= 1 {
 		return out
 	}
-	// Each has its own time, which begins when it does, and some wait for others.
-	rounds := (len(reqs) + protocol.DecidedAtOnce - 1) / protocol.DecidedAtOnce
+	// Each has its own time, which begins when it does, and some wait for others. One more round is for timers that are late:
+	// without it calls that are decided would be denied with those that are not.
+	rounds := (len(reqs)+protocol.DecidedAtOnce-1)/protocol.DecidedAtOnce + 1
 	var turn protocol.DecideTurnResponse
-	err := recorded(ctx, workflow.ExecuteLocalActivity(g.localFor(ctx, time.Duration(rounds)*g.cfg.DecideTimeout+time.Second), g.cfg.DecideTurn,
+	err := recorded(ctx, workflow.ExecuteLocalActivity(g.localFor(ctx, time.Duration(rounds)*g.cfg.DecideTimeout), g.cfg.DecideTurn,
 		protocol.DecideTurnRequest{Calls: reqs, Each: g.cfg.DecideTimeout}), &turn)
 	if err == nil && len(turn.Decisions) != len(reqs) {
 		err = fmt.Errorf("%d decisions on %d calls", len(turn.Decisions), len(reqs))
