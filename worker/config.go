@@ -127,7 +127,7 @@ func New(cfg Config) (*Plugin, error) {
 	p := &Plugin{
 		name: "assent", agents: true, dynamic: cfg.Dynamic, callTool: len(cfg.Sources) > 0, client: cfg.Client, hostID: cfg.HostID, hosts: cfg.Worktrees != nil,
 		decideTimeout: cfg.DecideTimeout, patience: cfg.Patience, hostPatience: cfg.HostPatience, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
-		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
+		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{}, noWorkflows: map[string]bool{}, hostKeys: map[string]bool{},
 		engine: activities.Config{
 			Approvers: cfg.Approvers, Guarded: guards.activities, Enforce: guards.enforce, Draining: guards.released(),
 			Pipeline: pipe, Models: cfg.Models, Prices: cfg.Prices, CompactAt: cfg.CompactAt, StreamEvery: cfg.StreamEvery, Profiles: cfg.Profiles, Permissions: cfg.Permissions, Toolsets: cfg.Toolsets, Sources: cfg.Sources, CallTool: !cfg.Dynamic,
@@ -155,7 +155,7 @@ func NewGuard(cfg GuardConfig) (*Plugin, error) {
 	}
 	p := &Plugin{
 		name: "assent-guard", decideTimeout: cfg.DecideTimeout, converter: cfg.DataConverter, configured: cfg.DataConverter != nil, pipeline: pipe,
-		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{},
+		guards: guards, registered: map[string]*registered{}, pins: map[string]bool{}, noWorkflows: map[string]bool{}, hostKeys: map[string]bool{},
 		engine: activities.Config{Pipeline: pipe, Permissions: cfg.Permissions, Approvers: cfg.Approvers, Guarded: guards.activities,
 			Enforce: guards.enforce, Draining: guards.released(), HookTimeout: cfg.HookTimeout, Blobs: noBlobs{}, Log: cfg.Log},
 	}

@@ -62,8 +62,9 @@ type Plugin struct {
 	behind  sync.Once
 	// registered are the activity types of each worker, by its instance.
 	registered map[string]*registered
-	// pins are the workers whose agents are pinned.
-	pins map[string]bool
+	// pins are the workers whose agents are pinned for want of another word: a versioned worker without a default behavior,
+	// whose own workflows name theirs, cannot take one without. noWorkflows are those that take activities alone.
+	pins, noWorkflows map[string]bool
 }
 
 type (
@@ -206,9 +207,6 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if parts.hostQueue != "" && o.TaskQueue == parts.hostQueue {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.hostKeys == nil {
-			p.hostKeys = map[string]bool{}
-		}
 		p.hostKeys[o.WorkerInstanceKey] = true
 		return nil
 	}
@@ -219,6 +217,11 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 	if d := o.WorkerOptions.DeploymentOptions; d.UseVersioning && d.DefaultVersioningBehavior == workflow.VersioningBehaviorUnspecified {
 		p.mu.Lock()
 		p.pins[o.WorkerInstanceKey] = true
+		p.mu.Unlock()
+	}
+	if o.WorkerOptions.DisableWorkflowWorker {
+		p.mu.Lock()
+		p.noWorkflows[o.WorkerInstanceKey] = true
 		p.mu.Unlock()
 	}
 	p.watch(o)
@@ -290,7 +293,7 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	if err != nil {
 		return err
 	}
-	if p.isHost(o.WorkerInstanceKey) {
+	if p.among(p.hostKeys, o.WorkerInstanceKey) {
 		return next(ctx, o)
 	}
 	if err := p.present(o.WorkerInstanceKey); err != nil {
@@ -300,11 +303,13 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 	if !p.agents {
 		return next(ctx, o)
 	}
-	agent := agentOptions
-	if p.pinned(o.WorkerInstanceKey) {
-		agent.VersioningBehavior = workflow.VersioningBehaviorPinned
+	if !p.among(p.noWorkflows, o.WorkerInstanceKey) {
+		agent := agentOptions
+		if p.among(p.pins, o.WorkerInstanceKey) {
+			agent.VersioningBehavior = workflow.VersioningBehaviorPinned
+		}
+		o.WorkerRegistry.RegisterWorkflowWithOptions(workflows.Agent, agent)
 	}
-	o.WorkerRegistry.RegisterWorkflowWithOptions(workflows.Agent, agent)
 	registerShared(o.WorkerRegistry, parts.engine)
 	if err := p.registerTools(o.WorkerRegistry); err != nil {
 		return err
@@ -322,23 +327,16 @@ func (p *Plugin) StartWorker(ctx context.Context, o worker.PluginStartWorkerOpti
 // StopWorker stops the host's queue with the last worker.
 func (p *Plugin) StopWorker(ctx context.Context, o worker.PluginStopWorkerOptions, next func(context.Context, worker.PluginStopWorkerOptions)) {
 	next(ctx, o)
-	if !p.isHost(o.WorkerInstanceKey) {
+	if !p.among(p.hostKeys, o.WorkerInstanceKey) {
 		p.stopHost()
 	}
 }
 
-// pinned reports whether agents of a worker are pinned for want of another word: a versioned worker without a default
-// behavior, whose own workflows name theirs, cannot take one without.
-func (p *Plugin) pinned(key string) bool {
+// among reports whether a worker is in one of the plugin's sets of them.
+func (p *Plugin) among(set map[string]bool, key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pins[key]
-}
-
-func (p *Plugin) isHost(key string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hostKeys[key]
+	return set[key]
 }
 
 // registry is the part of a worker that both its plugins' registry and a worker itself have.

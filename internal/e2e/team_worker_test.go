@@ -13,6 +13,7 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/pipeline"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -124,4 +125,28 @@ turns:
 		require.Empty(t, agents[i].failedTasks())
 	}
 	require.Len(t, w.ran(), 4*n)
+}
+
+// A team may have workers that take workflow tasks alone and others that take activities alone: agents live on both.
+func TestWorkersForWorkflowsAndForActivitiesAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, change := range []func(*sdkworker.Options){
+		func(o *sdkworker.Options) { o.LocalActivityWorkerOnly = true },
+		func(o *sdkworker.Options) { o.DisableWorkflowWorker = true },
+	} {
+		p, done, err := plugin(setup{Script: oneAsk, Preset: permission.Standard, Keys: true}, w.c, w.effects, w.blobs)
+		require.NoError(t, err)
+		t.Cleanup(done)
+		o := options(p)
+		change(&o)
+		wk := sdkworker.New(w.c, w.queue, o)
+		require.NoError(t, wk.Start())
+		t.Cleanup(wk.Stop)
+	}
+	w.start(protocol.AgentInput{})
+	w.answer(w.pending(1)[0].Key, approval.Allow)
+	res := w.result()
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"run a"}, w.ran())
 }
