@@ -13,13 +13,11 @@ import (
 
 // answer is the result of a call as a server gives it.
 type answer struct {
-	Content    []json.RawMessage `json:"content"`
-	Structured json.RawMessage   `json:"structuredContent"`
-	IsError    bool              `json:"isError"`
+	Content    elements        `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
 	// Inputs are what a server of the newest protocol asks for instead of answering.
-	Inputs map[string]struct {
-		Method string `json:"method"`
-	} `json:"inputRequests"`
+	Inputs elements `json:"inputRequests"`
 }
 
 // block is one part of an answer.
@@ -40,17 +38,21 @@ type block struct {
 	} `json:"resource"`
 }
 
-// maxBlocks bounds the parts of one answer.
-const maxBlocks = 1000
+const (
+	// maxBlocks bounds the parts of one answer.
+	maxBlocks = 1000
+	// maxInputs bounds the questions of one that are looked at.
+	maxInputs = 16
+)
 
 // result is the value of a call: the structured content if there is some, else the text. An answer that says it is an error
 // is one, with its text.
 func (s *Server) result(call *tool.Context, raw json.RawMessage, asked string) (any, error) {
-	var a answer
+	a := answer{Content: elements{open: '[', most: maxBlocks}, Inputs: elements{open: '{', most: maxInputs}}
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return nil, fmt.Errorf("mcp server %q: the answer cannot be read: %s; the tool has run", s.cfg.Name, quoted(err.Error()))
 	}
-	if len(a.Inputs) > 0 {
+	if len(a.Inputs.list) > 0 {
 		return nil, fmt.Errorf("mcp server %q: it asks for %s before it runs the tool, which it is not offered", s.cfg.Name, a.inputs())
 	}
 	texts, notes := a.read(call)
@@ -74,7 +76,11 @@ func (s *Server) result(call *tool.Context, raw json.RawMessage, asked string) (
 
 func (a *answer) inputs() string {
 	var methods []string
-	for _, in := range a.Inputs {
+	for _, raw := range a.Inputs.list {
+		var in struct {
+			Method string `json:"method"`
+		}
+		_ = json.Unmarshal(raw, &in) // a question of another shape has no name
 		methods = append(methods, quoted(cut(in.Method, 64)))
 	}
 	slices.Sort(methods)
@@ -92,11 +98,7 @@ func (s *Server) bounded(text string) string {
 // read returns the text of an answer and, apart, what there is to say of parts that are no text. Images go to the call.
 func (a *answer) read(call *tool.Context) (texts, notes []string) {
 	images := 0
-	for i, raw := range a.Content {
-		if i == maxBlocks {
-			notes = append(notes, fmt.Sprintf("[%d more parts are not shown]", len(a.Content)-i))
-			break
-		}
+	for _, raw := range a.Content.list {
 		var b block
 		if err := json.Unmarshal(raw, &b); err != nil {
 			notes = append(notes, fmt.Sprintf("[a part that cannot be read: %s]", quoted(err.Error())))
@@ -111,6 +113,9 @@ func (a *answer) read(call *tool.Context) (texts, notes []string) {
 		default:
 			images++
 		}
+	}
+	if a.Content.more {
+		notes = append(notes, fmt.Sprintf("[only the first %d parts are shown]", maxBlocks))
 	}
 	if images > 0 && len(texts)+len(notes) == 0 {
 		texts = []string{fmt.Sprintf("[images: %d]", images)}

@@ -20,8 +20,8 @@ type listed struct {
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
 	Annotations struct {
-		Title       string `json:"title"`
-		Destructive any    `json:"destructiveHint"`
+		Title       string          `json:"title"`
+		Destructive json.RawMessage `json:"destructiveHint"`
 	} `json:"annotations"`
 	// broken says that the rest is described in another way than MCP's.
 	broken error
@@ -128,7 +128,7 @@ func (s *Server) def(t listed) (*tool.Def, error) {
 	}
 	// Whatever a server says of its own harmlessness is not heard.
 	risk := s.cfg.Risk[t.Name]
-	if destructive, _ := t.Annotations.Destructive.(bool); destructive {
+	if string(t.Annotations.Destructive) == "true" {
 		risk = tool.Destructive
 	}
 	idempotent := slices.Contains(s.cfg.Idempotent, t.Name)

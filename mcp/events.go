@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // events are the body of a stream. Only whole events that the SDK can read are passed on: it would end a session with all its
@@ -97,7 +95,7 @@ func (e *events) fits(name string, data []byte) bool {
 	if name != "" && name != "message" || len(data) == 0 {
 		return true
 	}
-	_, err := jsonrpc.DecodeMessage(data)
+	_, err := decode(data)
 	if err != nil {
 		e.x.noise(e.web.quoted(string(data[:min(len(data), mostQuoted)])))
 		e.web.say.once("streams", "assent: an MCP server sends what is no message", "sent", e.web.quoted(string(data[:min(len(data), mostQuoted)])))

@@ -224,7 +224,7 @@ func (w *web) answer(r *http.Request, x *exchange, resp *http.Response) (*http.R
 
 // answers reports whether a text is the answer to a request.
 func answers(text []byte, id jsonrpc.ID) bool {
-	msg, err := jsonrpc.DecodeMessage(text)
+	msg, err := decode(text)
 	resp, ok := msg.(*jsonrpc.Response)
 	return err == nil && ok && resp.ID == id
 }

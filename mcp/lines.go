@@ -160,13 +160,13 @@ func (l *lines) parse(line []byte, large *long) ([]jsonrpc.Message, bool) {
 	case len(line) == 0:
 		return nil, true
 	case line[0] == '[':
-		var batch []json.RawMessage
-		if bytes.Count(line, []byte("},")) > mostBatch*100 || json.Unmarshal(line, &batch) != nil || len(batch) > mostBatch {
+		batch := elements{open: '[', most: mostBatch}
+		if json.Unmarshal(line, &batch) != nil || batch.more {
 			return nil, false
 		}
 		var msgs []jsonrpc.Message
-		for _, raw := range batch {
-			m, err := jsonrpc.DecodeMessage(raw)
+		for _, raw := range batch.list {
+			m, err := decode(raw)
 			if err != nil {
 				return nil, false
 			}
@@ -176,7 +176,7 @@ func (l *lines) parse(line []byte, large *long) ([]jsonrpc.Message, bool) {
 	case line[0] != '{':
 		return nil, false
 	}
-	m, err := jsonrpc.DecodeMessage(line)
+	m, err := decode(line)
 	return []jsonrpc.Message{m}, err == nil
 }
 

@@ -62,16 +62,13 @@ func (c *session) pages(ctx context.Context) ([]json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", afterAsking(err, asked))
 		}
-		var page struct {
-			Tools      []json.RawMessage `json:"tools"`
-			NextCursor string            `json:"nextCursor"`
-		}
-		if err := json.Unmarshal(raw, &page); err != nil {
+		page, err := pageOf(raw)
+		if err != nil {
 			return nil, fmt.Errorf("list tools: the answer is no list: %s", quoted(err.Error()))
 		}
-		tools, bytes = append(tools, page.Tools...), bytes+len(raw)
+		tools, bytes = append(tools, page.Tools.list...), bytes+len(raw)
 		switch {
-		case len(tools) > MaxTools:
+		case len(tools) > MaxTools || page.Tools.more:
 			return nil, fmt.Errorf("list tools: it offers more than %d", MaxTools)
 		case bytes > MaxListing:
 			return nil, fmt.Errorf("list tools: they take more than %d MiB", MaxListing>>20)
@@ -83,6 +80,18 @@ func (c *session) pages(ctx context.Context) ([]json.RawMessage, error) {
 		cursor, seen[page.NextCursor] = page.NextCursor, true
 	}
 	return nil, fmt.Errorf("list tools: the pages do not end: there are more than %d", MaxPages)
+}
+
+// page is one answer to the question what there is.
+type page struct {
+	Tools      elements `json:"tools"`
+	NextCursor string   `json:"nextCursor"`
+}
+
+func pageOf(raw json.RawMessage) (page, error) {
+	p := page{Tools: elements{open: '[', most: MaxTools}}
+	err := json.Unmarshal(raw, &p)
+	return p, err
 }
 
 // afterAsking says what a server has asked for before it failed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -115,12 +116,20 @@ func (w *wire) answer(r *jsonrpc.Response) *jsonrpc.Response {
 	}
 	var said *jsonrpc.Error
 	if errors.As(r.Error, &said) {
-		return &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: said.Code, Message: w.hide(said.Message), Data: said.Data}}
+		data := said.Data
+		if len(data) > mostData {
+			data = nil
+		}
+		return &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: said.Code, Message: w.hide(said.Message), Data: data}}
 	}
 	if r.Error != nil {
 		return r
 	}
 	if !x.raw {
+		if len(r.Result) > mostPlain {
+			words := fmt.Sprintf("its answer is larger than %d KiB, which is the most that is read of one that is no list or result", mostPlain>>10)
+			return &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: words}}
+		}
 		var hello struct {
 			ProtocolVersion string `json:"protocolVersion"`
 		}
