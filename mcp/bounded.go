@@ -49,6 +49,11 @@ func (e *elements) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// errNull is for an answer that says nothing at all: what decodes it finds nothing wrong with it.
+var errNull = errors.New("it is null, where an object has to stand")
+
+func isNull(data []byte) bool { return string(bytes.TrimSpace(data)) == "null" }
+
 const (
 	// mostPlain bounds what is decoded without counting: arrays of it take memory, but not much.
 	mostPlain = 256 << 10

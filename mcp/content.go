@@ -49,7 +49,11 @@ const (
 // is one, with its text.
 func (s *Server) result(call *tool.Context, raw json.RawMessage, asked string) (any, error) {
 	a := answer{Content: elements{open: '[', most: maxBlocks}, Inputs: elements{open: '{', most: maxInputs}}
-	if err := json.Unmarshal(raw, &a); err != nil {
+	err := json.Unmarshal(raw, &a)
+	if err == nil && isNull(raw) {
+		err = errNull
+	}
+	if err != nil {
 		return nil, fmt.Errorf("mcp server %q: the answer cannot be read: %s; the tool has run", s.cfg.Name, quoted(err.Error()))
 	}
 	if len(a.Inputs.list) > 0 {
@@ -64,7 +68,7 @@ func (s *Server) result(call *tool.Context, raw json.RawMessage, asked string) (
 		return nil, afterAsking(errors.New(s.bounded(s.hidden(text))), asked)
 	}
 	structured := bytes.TrimSpace(a.Structured)
-	if len(structured) == 0 || bytes.Equal(structured, []byte("null")) {
+	if len(structured) == 0 || isNull(structured) {
 		return s.bounded(strings.Join(append(texts, notes...), "\n")), nil
 	}
 	if len(notes) == 0 && len(structured) <= s.cfg.MaxResult {

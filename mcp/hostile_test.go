@@ -159,6 +159,11 @@ var rawServers = map[string]rawServer{
 			write(reply(r, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}}}`))
 		}
 	},
+	"null": func(r request, write func(string)) {
+		if !usual(r, write) {
+			write(reply(r, `null`))
+		}
+	},
 	"stops reading": func(r request, write func(string)) {
 		if !usual(r, write) {
 			time.Sleep(time.Hour)
@@ -240,6 +245,7 @@ func TestAListingThatIsWrong(t *testing.T) {
 		"endless pages":  `mcp server "s": list tools: the pages do not end: there are more than 100`,
 		"1001 tools":     `mcp server "s": list tools: it offers more than 1000`,
 		"no list":        `mcp server "s": list tools: the answer is no list:`,
+		"null list":      `mcp server "s": list tools: the answer is no list: it is null`,
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -329,9 +335,6 @@ func TestManyToolsAndOnesThatChange(t *testing.T) {
 	s := open(t, config(t, "changes"))
 	first := def(t, s, "s_a")
 	assert.NotEqual(t, first.ContractHash(), def(t, s, "s_a").ContractHash())
-	defs, err := open(t, config(t, "null list")).Tools(context.Background())
-	require.NoError(t, err)
-	assert.Empty(t, defs)
 }
 
 func TestAnAnswerThatIsTooLarge(t *testing.T) {
@@ -349,6 +352,15 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 			assert.Contains(t, r.Failure.Message, "the tool has run")
 			assert.Equal(t, `"small"`, string(invoke(context.Background(), t, s, "s_echo", `{"text":"small"}`).Value))
 		}
+	})
+}
+
+func TestAnAnswerThatIsNull(t *testing.T) {
+	t.Parallel()
+	everyWay(t, "null", func(t *testing.T, c mcp.Config) {
+		r := invoke(context.Background(), t, start(t, c), "s_echo", `{}`)
+		assert.Equal(t, tool.ToolError, r.Code)
+		assert.Contains(t, r.Failure.Message, "the answer cannot be read: it is null, where an object has to stand; the tool has run")
 	})
 }
 

@@ -91,6 +91,9 @@ type page struct {
 func pageOf(raw json.RawMessage) (page, error) {
 	p := page{Tools: elements{open: '[', most: MaxTools}}
 	err := json.Unmarshal(raw, &p)
+	if err == nil && isNull(raw) {
+		err = errNull
+	}
 	return p, err
 }
 
