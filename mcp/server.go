@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -44,6 +45,9 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: c, say: &notices{log: c.Log}}
+	if names := s.Unset(); len(names) > 0 {
+		c.Log.Warn("assent: an MCP server is to get variables that the worker does not have", "passEnv", names)
+	}
 	if c.URL != "" {
 		s.web = newWeb(&s.cfg, s.say)
 	}
@@ -106,6 +110,14 @@ func (s *Server) Refused() []Refused {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.refused)
+}
+
+// Unset returns the names in PassEnv that are not set here. The program starts without them.
+func (s *Server) Unset() []string {
+	return slices.DeleteFunc(slices.Clone(s.cfg.PassEnv), func(name string) bool {
+		_, set := os.LookupEnv(name)
+		return set
+	})
 }
 
 // names are the tools of the last listing.

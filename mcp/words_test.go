@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/mcp"
 )
@@ -52,6 +53,18 @@ func TestWordsOfAServerInErrors(t *testing.T) {
 			assert.NotContains(t, said, "\x1b", method)
 		}
 	}
+}
+
+func TestAVariableThatTheWorkerDoesNotHave(t *testing.T) {
+	t.Setenv("MCP_TEST_PASSED", "")
+	log, read := logged()
+	c := config(t, "changes")
+	c.Log, c.PassEnv = log, []string{"MCP_TEST_PASSED", "MCP_TEST_UNSET"}
+	s := start(t, c)
+	require.NoError(t, s.Start(context.Background()))
+	assert.Equal(t, []string{"MCP_TEST_UNSET"}, s.Unset())
+	assert.Equal(t, 1, strings.Count(read(), "variables that the worker does not have"))
+	assert.Contains(t, read(), `server=s passEnv=[MCP_TEST_UNSET]`)
 }
 
 // A program that prints what it was given, as many do when they do not like it.

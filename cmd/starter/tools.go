@@ -162,6 +162,11 @@ func (a *app) openBench(ctx context.Context, file *config.File, profiles []confi
 	if b.servers, err = workerproc.OpenMCP(file, nil, names...); err != nil {
 		return nil, err
 	}
+	for _, s := range b.servers.Servers() {
+		if unset := s.Unset(); len(unset) > 0 {
+			a.note("warning: MCP server %q: passEnv names what is not set here: %s", s.Name(), strings.Join(unset, ", "))
+		}
+	}
 	slow := time.AfterFunc(2*time.Second, func() { a.note("waiting for %s: %s", plural(len(names), "MCP server"), strings.Join(names, ", ")) })
 	defer slow.Stop()
 	err = b.servers.Start(ctx, b.stock)

@@ -135,6 +135,21 @@ profiles:
 	require.Regexp(t, `(?m)^toolset [0-9a-f]{12}, authority [0-9a-f]{12}, attestation: none$`, text)
 }
 
+// A variable that is to be passed on and is not there is said once, and is no error.
+func TestAVariableThatIsNotSet(t *testing.T) {
+	t.Setenv("ASSENT_TEST_SET", "")
+	path := filepath.Join(t.TempDir(), "assent.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(`
+profiles: {p: {tools: [a, b], permissions: {preset: standard}}}
+mcp:
+  a: {command: [sh, -c, exit 3], passEnv: [ASSENT_TEST_SET, ASSENT_TEST_UNSET, ASSENT_TEST_AWAY]}
+  b: {command: [sh, -c, exit 3], passEnv: [ASSENT_TEST_SET]}
+`), 0o600))
+	said := toolsRun(t, exit.Failed, "--config", path)
+	require.Equal(t, 1, strings.Count(said, `warning: MCP server "a": passEnv names what is not set here: ASSENT_TEST_UNSET, ASSENT_TEST_AWAY`+"\n"), said)
+	require.Equal(t, 1, strings.Count(said, "not set"), said)
+}
+
 // explain takes what the file says of a server's tool, and says whose word it is.
 func TestExplainAToolOfAServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "assent.yaml")
