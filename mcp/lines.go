@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -31,6 +32,8 @@ type lines struct {
 	incoming chan incoming
 	closed   chan struct{}
 	closing  func()
+	// heard counts what was read of the output, in bytes.
+	heard atomic.Int64
 	// writing is held by whoever writes.
 	writing chan struct{}
 
@@ -128,6 +131,7 @@ func (l *lines) line(from *bufio.Reader) (line []byte, large *long, err error) {
 	size := 0
 	for {
 		part, err := from.ReadSlice('\n')
+		l.heard.Add(int64(len(part)))
 		size += len(part)
 		switch {
 		case large != nil:

@@ -14,10 +14,11 @@ import (
 
 // Server is one MCP server as a source of tools. It is safe for concurrent use.
 type Server struct {
-	cfg    Config
-	say    *notices
-	web    *web
-	places *places
+	cfg     Config
+	say     *notices
+	web     *web
+	places  *places
+	silence silence
 	// life is the context of connections; end ends it.
 	life context.Context
 	end  context.CancelFunc
@@ -44,7 +45,7 @@ func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, say: &notices{log: c.Log}}
+	s := &Server{cfg: c, say: &notices{log: c.Log}, silence: silence{call: silentCall, ping: silentPing}}
 	if names := s.Unset(); len(names) > 0 {
 		c.Log.Warn("assent: an MCP server is to get variables that the worker does not have", "passEnv", names)
 	}

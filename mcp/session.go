@@ -33,10 +33,18 @@ type session struct {
 	// keys are not shown.
 	keys []secret.Secret
 
+	// silence and later are the server's.
+	silence silence
+	later   func(func())
+
 	mu sync.Mutex
+	// pinging is set while a silent program is asked whether it hangs.
+	pinging bool
 	// useful is set when the server has answered something after it was initialized.
 	useful bool
 	gone   bool
+
+	closing sync.Once
 }
 
 // The versions of the protocol that are tried. A server of the older kind may hang at a question of the newer one, so it is
@@ -74,7 +82,7 @@ func unspoken(err error) bool {
 
 // open makes a session in one version of the protocol.
 func (s *Server) open(ctx context.Context, dir, version string) (*session, error) {
-	conn := &session{life: s.life}
+	conn := &session{life: s.life, silence: s.silence, later: s.later}
 	var roots []string
 	caps := &sdk.ClientCapabilities{}
 	if dir != "" {
@@ -207,8 +215,12 @@ func (c *session) ask(ctx context.Context, stub string, send func(context.Contex
 	// It is not cancelled at the end: the end of a stream is read in it, and ctx ends soon.
 	sending, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(c.life, cancel)()
+	since, before := time.Now(), c.heard()
 	err := send(x.in(sending), c.cs)
 	c.wire.forget(x)
+	if ctx.Err() != nil && time.Since(since) >= c.silence.call {
+		c.suspect(before)
+	}
 	raw := x.answered()
 	var said *jsonrpc.Error
 	if raw != nil || errors.As(err, &said) && x.failure() == nil {
@@ -275,8 +287,10 @@ func (c *session) wasUseful() bool {
 	return c.useful
 }
 
-// close ends the session, whatever the server does about it.
-func (c *session) close() {
+// close ends the session, whatever the server does about it. Calls after the first wait for it.
+func (c *session) close() { c.closing.Do(c.end) }
+
+func (c *session) end() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -80,6 +80,18 @@ func (w *wire) forget(x *exchange) {
 	delete(w.open, x.requestID())
 }
 
+// waiting reports a request for which somebody waits.
+func (w *wire) waiting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.open {
+		if x.raw {
+			return true
+		}
+	}
+	return false
+}
+
 // Read returns the next answer.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
