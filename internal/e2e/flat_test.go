@@ -84,7 +84,8 @@ func TestHistoryPerCallIsFlat(t *testing.T) {
 	t.Logf("%d calls in %d runs: a turn with one call costs %d events and %d bytes at call 10, %d events and %d bytes at call %d; handing over costs %v",
 		n, len(runs), first.events, first.bytes, last.events, last.bytes, n, handovers)
 	require.Equal(t, first.events, last.events)
-	// Longer numbers: of events, of turns, of calls.
-	require.InDelta(t, first.bytes, last.bytes, 64)
+	// Longer numbers, of events, of turns, of calls; and a run after the first names itself in its grants, in 46 bytes. One byte
+	// more with each call would be twice as much.
+	require.InDelta(t, first.bytes, last.bytes, 120)
 	require.InDelta(t, handovers[len(handovers)-2].bytes, handovers[len(handovers)-1].bytes, 64)
 }
