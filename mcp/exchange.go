@@ -11,11 +11,9 @@ import (
 // exchange is one request to a server and what became of it. It travels in the context of the request: the SDK hands that
 // down to where bytes are written.
 type exchange struct {
-	// raw says that the result is kept here as it came, because the SDK would lose the digits of numbers and refuse what it
-	// does not know; the SDK is shown an empty one.
-	raw bool
-	// stub is that empty result.
-	stub json.RawMessage
+	// shown is what the SDK gets in place of the result, which is kept here as it came: the SDK would lose the digits of numbers
+	// and refuse what it does not know. nil leaves the result to the SDK.
+	shown json.RawMessage
 
 	mu sync.Mutex
 	id jsonrpc.ID

@@ -85,7 +85,7 @@ func (w *wire) waiting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, x := range w.open {
-		if x.raw {
+		if x.shown != nil {
 			return true
 		}
 	}
@@ -137,7 +137,7 @@ func (w *wire) answer(r *jsonrpc.Response) *jsonrpc.Response {
 	if r.Error != nil {
 		return r
 	}
-	if !x.raw {
+	if x.shown == nil {
 		if len(r.Result) > mostPlain {
 			words := fmt.Sprintf("its answer is larger than %d KiB, which is the most that is read of one that is no list or result", mostPlain>>10)
 			return &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: words}}
@@ -151,7 +151,7 @@ func (w *wire) answer(r *jsonrpc.Response) *jsonrpc.Response {
 		return r
 	}
 	x.answer(r.Result)
-	return &jsonrpc.Response{ID: r.ID, Result: x.stub}
+	return &jsonrpc.Response{ID: r.ID, Result: x.shown}
 }
 
 // The methods of a server's questions.
