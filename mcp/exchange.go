@@ -14,6 +14,8 @@ type exchange struct {
 	// shown is what the SDK gets in place of the result, which is kept here as it came: the SDK would lose the digits of numbers
 	// and refuse what it does not know. nil leaves the result to the SDK.
 	shown json.RawMessage
+	// over says that nobody waits any more; nil is never.
+	over func() bool
 
 	mu sync.Mutex
 	id jsonrpc.ID
@@ -75,10 +77,16 @@ func (x *exchange) failure() *failure {
 	return x.failed
 }
 
-func (x *exchange) answer(result json.RawMessage) {
+// answer reports whether somebody still waits for it. What a server says of a call after that was cancelled is no result of
+// it: the call may have ended half done.
+func (x *exchange) answer(result json.RawMessage) bool {
+	if x.over != nil && x.over() {
+		return false
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.result = result
+	return true
 }
 
 func (x *exchange) answered() json.RawMessage {

@@ -211,7 +211,7 @@ func (c *session) ended(ctx context.Context, broken *failure, stderr int) {
 // ask sends one request and returns the result as it came; the SDK gets shown. The error is a *failure, a *jsonrpc.Error that the server gave,
 // or the context's.
 func (c *session) ask(ctx context.Context, shown string, send func(context.Context, *sdk.ClientSession) error) (json.RawMessage, string, error) {
-	x := &exchange{shown: json.RawMessage(shown)}
+	x := &exchange{shown: json.RawMessage(shown), over: func() bool { return ctx.Err() != nil }}
 	// It is not cancelled at the end: the end of a stream is read in it, and ctx ends soon.
 	sending, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(c.life, cancel)()

@@ -150,7 +150,9 @@ func (w *wire) answer(r *jsonrpc.Response) *jsonrpc.Response {
 		}
 		return r
 	}
-	x.answer(r.Result)
+	if !x.answer(r.Result) {
+		return nil
+	}
 	return &jsonrpc.Response{ID: r.ID, Result: x.shown}
 }
 
