@@ -3,7 +3,10 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +46,24 @@ func aProgram(t *testing.T, c Config, patience silence) (echo *tool.Def, conn *s
 func stop(t *testing.T, conn *session, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(conn.proc.Pid(), sig))
+	if sig == syscall.SIGSTOP {
+		require.Eventually(t, func() bool { return stopped(conn.proc.Pid()) }, time.Minute, time.Millisecond)
+	}
+}
+
+// stopped reports that no thread runs any more: kill returns before, and a thread that still runs may answer.
+func stopped(pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(stats) == 0 {
+		return false
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(stat), ") T ") {
+			return false
+		}
+	}
+	return true
 }
 
 // A program that hangs without dying is ended after a call and a ping without an answer, and the next call starts another.
