@@ -97,8 +97,9 @@ func (e *events) fits(name string, data []byte) bool {
 	}
 	_, err := decode(data)
 	if err != nil {
-		e.x.noise(e.web.quoted(string(data[:min(len(data), mostQuoted)])))
-		e.web.say.once("streams", "assent: an MCP server sends what is no message", "sent", e.web.quoted(string(data[:min(len(data), mostQuoted)])))
+		text := e.web.quoted(string(data[:min(len(data), mostHidden)]))
+		e.x.noise(text)
+		e.web.say.once("streams", "assent: an MCP server sends what is no message", "sent", text)
 	}
 	return err == nil
 }

@@ -24,8 +24,12 @@ type failure struct {
 
 func (f *failure) Error() string { return f.msg }
 
-// mostQuoted bounds the text of a server in an error, in bytes.
-const mostQuoted = 500
+const (
+	// mostQuoted bounds the text of a server in an error, in bytes.
+	mostQuoted = 500
+	// mostHidden is how much of it is looked through for keys, so that none is cut before it is found.
+	mostHidden = 64 << 10
+)
 
 // quoted makes a server's text fit for an error and a log: one line, bounded, without the token.
 func quoted(text string, keys ...secret.Secret) string {
@@ -37,12 +41,16 @@ func quoted(text string, keys ...secret.Secret) string {
 // minKey is the shortest value of a variable that is taken for a key, in bytes: a shorter one is a switch, or a number.
 const minKey = 8
 
-// passed are the values of variables that the worker passes on. Programs print what they do not like of them.
+// passed are the values of variables that the worker passes on, and the lines of one that has several: a log has one at a
+// time. Programs print what they do not like of them.
 func (c *Config) passed() []secret.Secret {
 	var keys []secret.Secret
 	for _, name := range c.PassEnv {
-		if value := os.Getenv(name); len(value) >= minKey {
-			keys = append(keys, secret.Of(value))
+		value := os.Getenv(name)
+		for _, text := range append([]string{value}, strings.Split(value, "\n")...) {
+			if text = strings.TrimSpace(text); len(text) >= minKey {
+				keys = append(keys, secret.Of(text))
+			}
 		}
 	}
 	return keys

@@ -89,7 +89,7 @@ func FuzzResult(f *testing.F) {
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("hello\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n[{\"jsonrpc\":\"2.0\",\"method\":\"x\"}]\n\n[]\n{"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		l := newLines(nopCloser{io.Discard}, io.NopCloser(bytes.NewReader(data)), &notices{log: slog.New(slog.DiscardHandler)})
+		l := newLines(nopCloser{io.Discard}, io.NopCloser(bytes.NewReader(data)), &notices{log: slog.New(slog.DiscardHandler)}, func(text string) string { return quoted(text) })
 		defer func() { _ = l.Close() }()
 		for {
 			msg, err := l.Read(context.Background())

@@ -35,6 +35,11 @@ var rawServers = map[string]rawServer{
 			os.Exit(3)
 		}
 	},
+	"prints variables without end": func(_ request, write func(string)) {
+		for {
+			write("I got " + strings.ReplaceAll(os.Getenv("MCP_TEST_PASSED"), "\n", " and then ") + strings.Repeat(" and more", 1000))
+		}
+	},
 	"silent": func(request, func(string)) {},
 	"silent at list": func(r request, write func(string)) {
 		if r.Method != "tools/list" {

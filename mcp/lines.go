@@ -10,11 +10,9 @@ import (
 	"io"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -27,6 +25,8 @@ type lines struct {
 	in  io.WriteCloser
 	out io.ReadCloser
 	say *notices
+	// hide makes what is printed fit for an error.
+	hide func(string) string
 
 	// incoming are what the reader has read; closed ends it.
 	incoming chan incoming
@@ -59,8 +59,8 @@ const (
 	ends = 4 << 10
 )
 
-func newLines(in io.WriteCloser, out io.ReadCloser, say *notices) *lines {
-	l := &lines{in: in, out: out, say: say, incoming: make(chan incoming), closed: make(chan struct{}), writing: make(chan struct{}, 1)}
+func newLines(in io.WriteCloser, out io.ReadCloser, say *notices, hide func(string) string) *lines {
+	l := &lines{in: in, out: out, say: say, hide: hide, incoming: make(chan incoming), closed: make(chan struct{}), writing: make(chan struct{}, 1)}
 	l.closing = sync.OnceFunc(func() { close(l.closed) })
 	go l.read()
 	return l
@@ -206,20 +206,20 @@ func (l *long) answers() (jsonrpc.ID, bool) {
 
 // pass puts down what is no message.
 func (l *lines) pass(line []byte) {
-	text := strings.TrimFunc(cut(string(line[:min(len(line), mostQuoted)]), mostQuoted), unicode.IsSpace)
+	text := l.hide(string(line[:min(len(line), mostHidden)]))
 	l.mu.Lock()
 	if l.garbage == "" {
 		l.garbage = text
 	}
 	l.mu.Unlock()
-	l.say.once("prints", "assent: an MCP server prints to its standard output, which is for messages alone", "printed", quoted(text))
+	l.say.once("prints", "assent: an MCP server prints to its standard output, which is for messages alone", "printed", text)
 }
 
 // printed is the beginning of what was no message.
 func (l *lines) printed() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return quoted(l.garbage)
+	return l.garbage
 }
 
 // Write sends one message. When ctx ends while the program does not read, and it does not go on to, the connection is closed.

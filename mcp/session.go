@@ -100,14 +100,17 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 		conn.wire = newWire(c, s.say, roots)
 		conn.wire.version, conn.wire.hide = s.web.agreed, s.web.quoted
 	} else {
-		proc, err := stdioproc.Start(s.program(dir))
+		conn.keys = s.cfg.passed()
+		program := s.program(dir)
+		program.Hide = func(line string) string { return secret.Hide(line, conn.keys...) }
+		proc, err := stdioproc.Start(program)
 		if err != nil {
 			return nil, s.cfg.named(err)
 		}
-		conn.proc, conn.lines = proc, newLines(proc.Stdin, proc.Stdout, s.say)
+		hide := func(text string) string { return quoted(text, conn.keys...) }
+		conn.proc, conn.lines = proc, newLines(proc.Stdin, proc.Stdout, s.say, hide)
 		conn.wire = newWire(conn.lines, s.say, roots)
-		conn.keys = s.cfg.passed()
-		conn.wire.hide = func(text string) string { return quoted(text, conn.keys...) }
+		conn.wire.hide = hide
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "assent", Version: "1"}, &sdk.ClientOptions{Capabilities: caps,
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true}})
@@ -203,7 +206,7 @@ func (c *session) ended(ctx context.Context, broken *failure, stderr int) {
 		}
 		broken.msg += "; the end of its stderr:\n" + text
 	}
-	if text := secret.Hide(c.lines.printed(), c.keys...); text != "" && !strings.Contains(broken.msg, text) {
+	if text := c.lines.printed(); text != "" && !strings.Contains(broken.msg, text) {
 		broken.msg += fmt.Sprintf("; it prints to its standard output, which is for messages alone: %q", text)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // logged is a log and what is in it.
 func logged() (*slog.Logger, func() string) {
 	w := &locked{}
-	return slog.New(slog.NewTextHandler(w, nil)), w.String
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})), w.String
 }
 
 type locked struct {

@@ -67,20 +67,27 @@ func TestAVariableThatTheWorkerDoesNotHave(t *testing.T) {
 	assert.Contains(t, read(), `server=s passEnv=[MCP_TEST_UNSET]`)
 }
 
-// A program that prints what it was given, as many do when they do not like it.
-func TestVariablesOfTheWorkerAreNotInErrors(t *testing.T) {
-	const key = "passed-0n-key"
+// A program that prints what it was given, as many do when they do not like it. Neither errors nor the log have it.
+func TestVariablesOfTheWorkerAreNotTold(t *testing.T) {
+	const key = "passed-0n-key\nof-two-lines"
 	t.Setenv("MCP_TEST_PASSED", key)
-	for _, mode := range []string{"prints variables", "prints variables at calls"} {
+	for mode, want := range map[string]string{"prints variables": "I got (secret) and more", "prints variables at calls": "I got (secret) and more",
+		"prints variables without end": "I got (secret)"} {
+		log, read := logged()
 		c := config(t, mode)
-		c.PassEnv = []string{"MCP_TEST_PASSED"}
+		c.PassEnv, c.Log = []string{"MCP_TEST_PASSED"}, log
 		s, said := open(t, c), ""
 		if err := s.Start(context.Background()); err != nil {
 			said = err.Error()
 		} else {
 			said = invoke(context.Background(), t, s, "s_echo", `{}`).Failure.Message
 		}
-		assert.Contains(t, said, "I got (secret) and more", mode)
-		assert.NotContains(t, said, key, mode)
+		assert.Contains(t, said, want, mode)
+		require.NoError(t, s.Close())
+		require.Contains(t, read(), "I got (secret)", mode)
+		for line := range strings.Lines(key) {
+			assert.NotContains(t, said, strings.TrimSpace(line), mode)
+			assert.NotContains(t, read(), strings.TrimSpace(line), mode)
+		}
 	}
 }

@@ -25,8 +25,9 @@ type Config struct {
 	Dir string
 	// Grace is how long Close waits after closing stdin, and again after asking the tree to stop; zero means 2 s.
 	Grace time.Duration
-	// Log gets each line of stderr at debug level. Nil is no log.
-	Log *slog.Logger
+	// Log gets each line of stderr at debug level, as Hide leaves it. Nil is no log, and nothing that is hidden.
+	Log  *slog.Logger
+	Hide func(line string) string
 }
 
 const defaultGrace = 2 * time.Second

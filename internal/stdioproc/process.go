@@ -106,7 +106,7 @@ func Start(c Config) (*Process, error) {
 	}
 	go func() {
 		defer close(p.read)
-		p.stderr.read(p.files[2], c.Log)
+		p.stderr.read(p.files[2], c.Log, c.Hide)
 	}()
 	return p, nil
 }

@@ -11,9 +11,10 @@ import (
 
 const (
 	// maxTail bounds what is kept of stderr, maxLine a line of it in the log, and maxWaiting the lines that wait for a
-	// slow log; the others are counted.
+	// slow log; the others are counted. What is hidden is looked for in maxRead of a line, so that none of it is cut.
 	maxTail    = 8 << 10
 	maxLine    = 2 << 10
+	maxRead    = 32 << 10
 	maxWaiting = 256
 )
 
@@ -25,12 +26,14 @@ type complaints struct {
 	cut bool
 
 	line    []byte
+	hide    func(string) string
 	lines   chan string
 	dropped int
 }
 
 // read takes everything from r until it ends.
-func (c *complaints) read(r io.Reader, log *slog.Logger) {
+func (c *complaints) read(r io.Reader, log *slog.Logger, hide func(string) string) {
+	c.hide = hide
 	var logged sync.WaitGroup
 	if log != nil && log.Enabled(context.Background(), slog.LevelDebug) {
 		c.lines = make(chan string, maxWaiting)
@@ -65,7 +68,7 @@ func (c *complaints) Write(data []byte) (int, error) {
 	}
 	for rest := data; len(rest) > 0; {
 		part, after, whole := bytes.Cut(rest, []byte("\n"))
-		c.line = append(c.line, part[:min(len(part), maxLine-len(c.line))]...)
+		c.line = append(c.line, part[:min(len(part), maxRead-len(c.line))]...)
 		if whole {
 			c.endLine()
 		}
@@ -75,8 +78,12 @@ func (c *complaints) Write(data []byte) (int, error) {
 }
 
 func (c *complaints) endLine() {
-	text := strings.TrimRight(strings.ToValidUTF8(string(c.line), "\uFFFD"), "\r")
+	text := strings.TrimRight(string(c.line), "\r")
 	c.line = c.line[:0]
+	if c.hide != nil {
+		text = c.hide(text)
+	}
+	text = strings.ToValidUTF8(text[:min(len(text), maxLine)], "\uFFFD")
 	if text == "" {
 		return
 	}
