@@ -3,6 +3,7 @@ package mcptest
 import (
 	"bufio"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ type HTTP struct {
 func Serve(tb testing.TB, flags ...string) *HTTP {
 	tb.Helper()
 	h := &HTTP{tb: tb}
-	address := "127.0.0.1:0"
+	address := "127.0.0.1:" + freePort(tb)
 	h.start = func() *stdioproc.Process {
 		tb.Helper()
 		p := start(tb, stdioproc.Config{Command: append(Command(tb, "-http", address), flags...)})
@@ -105,13 +106,19 @@ func start(tb testing.TB, c stdioproc.Config) *stdioproc.Process {
 	return p
 }
 
-// freePort is a port that nobody listened at a moment ago.
+// freePort is a port that nobody listened at a moment ago. It lies below those that systems give to whoever asks for any or
+// connects: such a one may be somebody else's before the server listens there, and while it is restarted.
 func freePort(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	var err error
+	for range 1000 {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	tb.Fatal(err)
+	return ""
 }
