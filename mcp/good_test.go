@@ -174,7 +174,7 @@ func TestAProgramThatEndsBetweenTwoCalls(t *testing.T) {
 		p, err := os.FindProcess(before)
 		require.NoError(t, err)
 		require.NoError(t, p.Kill())
-		require.Eventually(t, func() bool { return p.Signal(syscall.Signal(0)) != nil }, 30*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return p.Signal(syscall.Signal(0)) != nil }, patience, time.Millisecond)
 		// The call cannot have reached a program that was gone, so it is made again although it is no read.
 		assert.NotEqual(t, before, pid())
 	}

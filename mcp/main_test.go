@@ -25,6 +25,9 @@ import (
 // The test binary is its own server over stdio: a variable says which.
 const serverEnv = "MCP_TEST_SERVER"
 
+// patience ends what hangs. Nothing that is fine comes near it, however busy the machine is.
+const patience = 3 * time.Minute
+
 func TestMain(m *testing.M) {
 	switch mode := os.Getenv(serverEnv); mode {
 	case "":
@@ -92,7 +95,7 @@ func config(t *testing.T, mode string) mcp.Config {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	return mcp.Config{Name: "s", Command: []string{self, "-test.run=^$"}, Env: map[string]string{serverEnv: mode, "GORACE": "atexit_sleep_ms=0"},
-		StartTimeout: 20 * time.Second, CallTimeout: 30 * time.Second}
+		StartTimeout: patience, CallTimeout: patience}
 }
 
 func start(t *testing.T, c mcp.Config) *mcp.Server {
@@ -137,7 +140,7 @@ func httpServer(t *testing.T, h http.Handler) mcp.Config {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
-	return mcp.Config{Name: "s", URL: server.URL + "/mcp", StartTimeout: 20 * time.Second, CallTimeout: 30 * time.Second}
+	return mcp.Config{Name: "s", URL: server.URL + "/mcp", StartTimeout: patience, CallTimeout: patience}
 }
 
 type textIn struct {
@@ -232,7 +235,7 @@ func waitFor(t *testing.T, file, what string) {
 	require.Eventually(t, func() bool {
 		data, _ := os.ReadFile(file)
 		return strings.Contains(string(data), what+"\n")
-	}, 30*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 }
 
 func scratch(t *testing.T) string {

@@ -110,7 +110,7 @@ func TestManyCallersShareOneConnection(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.making != nil
-	}, 10*time.Second, time.Millisecond)
+	}, 3*time.Minute, time.Millisecond)
 	p.mu.Lock()
 	making := p.making
 	p.mu.Unlock()

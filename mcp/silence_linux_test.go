@@ -22,7 +22,7 @@ func aProgram(t *testing.T, c Config, patience silence) (echo *tool.Def, conn *s
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	c.Name, c.Command, c.StartTimeout = "s", []string{self, "-test.run=^$"}, 20*time.Second
+	c.Name, c.Command, c.StartTimeout = "s", []string{self, "-test.run=^$"}, 3*time.Minute
 	c.Env = map[string]string{"MCP_TEST_SERVER": "good", "GORACE": "atexit_sleep_ms=0"}
 	s, err := New(c)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func stop(t *testing.T, conn *session, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(conn.proc.Pid(), sig))
 	if sig == syscall.SIGSTOP {
-		require.Eventually(t, func() bool { return stopped(conn.proc.Pid()) }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return stopped(conn.proc.Pid()) }, 3*time.Minute, time.Millisecond)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestAProgramThatHangs(t *testing.T) {
 	require.Contains(t, r.Failure.Message, "no answer in 1s")
 	select {
 	case <-conn.proc.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		require.Fail(t, "the program is not ended")
 	}
 	next, err := at.session(context.Background())
@@ -87,7 +87,7 @@ func TestAProgramThatHangs(t *testing.T) {
 // A call that others wait for may be what a program is busy with, and one that wakes up in time is kept.
 func TestAProgramThatIsBusy(t *testing.T) {
 	t.Parallel()
-	echo, conn, at := aProgram(t, Config{CallTimeout: time.Minute}, silence{call: time.Millisecond, ping: time.Minute})
+	echo, conn, at := aProgram(t, Config{CallTimeout: 3 * time.Minute}, silence{call: time.Millisecond, ping: 3 * time.Minute})
 	before := conn.heard()
 	require.Positive(t, before)
 	stop(t, conn, syscall.SIGSTOP)
@@ -95,7 +95,7 @@ func TestAProgramThatIsBusy(t *testing.T) {
 	go func() {
 		answer <- echo.Invoke(context.Background(), &tool.Context{}, json.RawMessage(`{"text":"b"}`))
 	}()
-	require.Eventually(t, conn.wire.waiting, time.Minute, time.Millisecond)
+	require.Eventually(t, conn.wire.waiting, 3*time.Minute, time.Millisecond)
 	cancelled := func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(50*time.Millisecond, cancel)
@@ -120,7 +120,7 @@ func TestAProgramThatIsBusy(t *testing.T) {
 		}
 	}
 	stop(t, conn, syscall.SIGCONT)
-	require.Eventually(t, func() bool { return !pinging() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !pinging() }, 3*time.Minute, time.Millisecond)
 	same, err := at.session(context.Background())
 	require.NoError(t, err)
 	assert.Same(t, conn, same)

@@ -46,10 +46,10 @@ func TestAServerByNPMDiesWithTheWorker(t *testing.T) {
 		}
 		return false
 	}
-	require.Eventually(t, node, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, node, 3*time.Minute, 5*time.Millisecond)
 	require.NoError(t, worker.Process.Kill())
 	require.Error(t, worker.Wait())
-	require.Eventually(t, func() bool { return len(commands(t, server)) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(commands(t, server)) == 0 }, 3*time.Minute, 5*time.Millisecond)
 }
 
 // commands are the command lines of the living processes whose environment is as is says.

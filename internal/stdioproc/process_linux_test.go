@@ -112,7 +112,7 @@ func TestStderrGoesToTheLog(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := start(t, Config{Log: log}, `printf 'one\n\ntwo\r\n' >&2; head -c 10000 /dev/zero | tr '\0' z >&2; printf '\nend' >&2`)
 	<-p.Done()
-	require.Eventually(t, func() bool { return strings.Contains(l.String(), "line=end") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(l.String(), "line=end") }, 3*time.Minute, time.Millisecond)
 	require.Contains(t, l.String(), "line=one\n")
 	require.Contains(t, l.String(), "line=two\n")
 	require.Contains(t, l.String(), "line="+strings.Repeat("z", maxLine)+"\n")
@@ -164,7 +164,7 @@ func pids(t *testing.T, dir string, names ...string) map[int]string {
 			}
 			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
 			return err == nil
-		}, time.Minute, time.Millisecond, name)
+		}, 3*time.Minute, time.Millisecond, name)
 		s, ok := readStat(pid)
 		require.True(t, ok, "%s does not live", name)
 		found[pid] = s.start
@@ -181,7 +181,7 @@ func requireGone(t *testing.T, pids map[int]string) {
 			}
 		}
 		return true
-	}, time.Minute, time.Millisecond)
+	}, 3*time.Minute, time.Millisecond)
 }
 
 func TestCloseEndsTheWholeTree(t *testing.T) {
@@ -230,7 +230,7 @@ func TestAProgramThatObeysIsNotKilled(t *testing.T) {
 	require.ErrorContains(t, p.Err(), "exit status 4")
 
 	dir := t.TempDir()
-	p = start(t, Config{Grace: 20 * time.Second}, `trap 'exit 6' TERM; cd "$1"; echo $$ >new; mv new trap.pid; kill -STOP $$; exit 1`, dir)
+	p = start(t, Config{Grace: 3 * time.Minute}, `trap 'exit 6' TERM; cd "$1"; echo $$ >new; mv new trap.pid; kill -STOP $$; exit 1`, dir)
 	pids(t, dir, "trap")
 	_ = p.files[0].Close()
 	p.tree.ask()
@@ -299,7 +299,7 @@ func TestWorkersAreKilledWhileTheyStartAndClose(t *testing.T) {
 				}
 			}
 			return len(left) == 0
-		}, 20*time.Second, 5*time.Millisecond, "%q", &left)
+		}, 3*time.Minute, 5*time.Millisecond, "%q", &left)
 	}
 }
 
