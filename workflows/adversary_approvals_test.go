@@ -131,7 +131,7 @@ func TestAlwaysEndsWithItsAllow(t *testing.T) {
 		s.tools = []*tool.Def{tool.MustNew("sh", "Runs a command.", func(ctx context.Context, _ *tool.Context, in shellIn) (shellIn, error) {
 			select {
 			case <-ctx.Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(3 * time.Minute):
 			}
 			return in, ctx.Err()
 		}, tool.Execute)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func holding() *tool.Def {
 		select {
 		case <-ctx.Done():
 			return in, ctx.Err()
-		case <-time.After(time.Minute):
+		case <-time.After(3 * time.Minute):
 			return in, nil
 		}
 	}, tool.Execute)
@@ -53,18 +54,18 @@ turns:
   - calls: [{tool: wait, args: {path: x}}, {tool: run, args: {path: a}}]
   - say: done
 `)
-			tries := 0
+			var served atomic.Bool
 			s.tools = []*tool.Def{tool.MustNew("wait", "Waits.", func(_ context.Context, _ *tool.Context, in pathIn) (pathIn, error) { return in, nil },
 				tool.Write, tool.Idempotent())}
 			b := newBench(t, s)
 			b.env.OnActivity(protocol.ToolPrefix+"wait", mock.Anything, mock.Anything).Return(func(context.Context, tool.Call) (tool.Result, error) {
-				if tries++; tries == 1 {
+				if !served.Load() {
 					return tool.Fail(tool.ContractDrift, "not here"), nil
 				}
 				return tool.Result{Code: tool.OK, Value: json.RawMessage("1")}, nil
 			})
 			var out *outcome
-			b.said(time.Second, allowBy("alice"))
+			b.said(time.Minute, allowBy("alice"))
 			b.env.RegisterDelayedCallback(func() {
 				l := b.list()
 				require.Len(t, l.Granted, 1)
@@ -72,7 +73,8 @@ turns:
 				require.Contains(t, b.details(), "**Allowed, and not ended.**")
 				out = revoke(b, l.Granted[0].Key)
 				revoke(b, l.Granted[0].Key)
-			}, 2*time.Second)
+				served.Store(true)
+			}, 2*time.Minute)
 			res := b.run(protocol.AgentInput{})
 			require.Equal(t, []string{"OK", "DENIED/revoked"}, b.codes(res))
 			require.Empty(t, b.ran["run"])
