@@ -2,6 +2,7 @@ package argv
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -238,6 +239,7 @@ func TestConstructs(t *testing.T) {
 // The decoder is compared with bash itself.
 func TestANSIQuoting(t *testing.T) {
 	r := newReferee(t, "bash")
+	r.patience = 3 * time.Minute
 	for _, body := range []string{
 		`rm`, `\x72m`, `\162m`, `\u0072m`, `\U00000072m`, `\x{72}m`, `\x{72m`, `\a\b\e\E\f\n\r\t\v`, `\\\"\'\?`, `\xe9\x7`, `\0162m`, `\8`, `\q`, `\u`, `\x`, `\xzz`, `\ca`, `\cZ`,
 		`\x{123456789}`, `\x{ffffffffff41}`, `\777`, `\c\\x41`, `\c\\`, `\c`, `\cé`,

@@ -1,6 +1,7 @@
 package argv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -33,6 +34,8 @@ case $1 in f|rm) exit 1;; esac
 // referee runs commands in one shell.
 type referee struct {
 	shell, bin, work string
+	// patience is how long a command may run, if not two seconds.
+	patience time.Duration
 }
 
 // newReferee prepares a referee. The programs in real are the true ones of this machine.
@@ -69,8 +72,9 @@ func (r referee) run(t testing.TB, command string) [][]string {
 	defer os.RemoveAll(dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.go"), nil, 0o600))
 
-	// The deadline only ends loops that never end by themselves; nothing is concluded from it.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	// The deadline only ends loops that never end by themselves; nothing is concluded from it. Where something is concluded
+	// from what has not run, patience is long.
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.patience, 2*time.Second))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.shell, "-c", command)
 	cmd.Dir = dir
