@@ -30,8 +30,13 @@ func FuzzScopes(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 2, 3, 0, 4, 1, 3, 1})
 	f.Add([]byte{1, 1, 0, 1, 2, 2, 0, 1, 3, 0, 0, 1})
 	f.Add([]byte{0, 3, 0, 3, 4, 0, 5, 0, 0, 1})
+	tools := map[string]*tool.Def{} // made once, for a schema costs more than all that is tested
+	for n := range 5 {
+		name := fmt.Sprintf("n%d", n)
+		tools[name] = echo(f, name)
+	}
 	f.Fuzz(func(t *testing.T, steps []byte) {
-		m := &model{t: t, p: quiet()}
+		m := &model{t: t, p: quiet(), tools: tools}
 		for len(steps) >= 2 && len(m.scopes) < 64 {
 			m.step(steps[0]%6, steps[1])
 			m.check()
@@ -44,6 +49,7 @@ func FuzzScopes(f *testing.F) {
 
 type model struct {
 	t      *testing.T
+	tools  map[string]*tool.Def
 	p      *pipeline.Pipeline
 	scopes []*modelScope
 	closed bool
@@ -115,7 +121,7 @@ func (m *model) mount(action, arg byte) {
 func (m *model) register(s *modelScope, arg byte) {
 	name := fmt.Sprintf("n%d", arg%5)
 	taken := slices.Contains(s.names, name) || slices.ContainsFunc(m.scopes, func(o *modelScope) bool { return slices.Contains(o.names, name) })
-	err := s.scope.Tool(echo(m.t, name))
+	err := s.scope.Tool(m.tools[name])
 	switch {
 	case s.closed:
 		var closed *pipeline.ClosedError

@@ -323,8 +323,8 @@ func TestBadCassettes(t *testing.T) {
 
 func FuzzPlay(f *testing.F) {
 	f.Add("{\"cassette\":1}\n{\"request\":{\"model\":\"m\"},\"response\":{\"stop\":\"end\"}}\n")
+	path := filepath.Join(f.TempDir(), "tape") // each process that fuzzes has its own
 	f.Fuzz(func(t *testing.T, text string) {
-		path := filepath.Join(t.TempDir(), "tape")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		p, err := cassette.Play(path, cassette.Options{})
 		if err != nil {

@@ -67,8 +67,9 @@ func FuzzDelta(f *testing.F) {
 func FuzzPack(f *testing.F) {
 	f.Add([]byte{3<<4 | 1}, []byte("x"))
 	f.Add([]byte{6<<4 | 3, 1}, []byte("\x01\x01\x90"))
+	dir := f.TempDir() // each process that fuzzes has its own
 	f.Fuzz(func(t *testing.T, head, data []byte) {
-		s := open(t, made(t, object{2, []byte{3<<4 | 1}, []byte("x")}, object{1, head, data}))
+		s := open(t, madeIn(t, dir, object{2, []byte{3<<4 | 1}, []byte("x")}, object{1, head, data}))
 		_, _, err := s.Read(named(1))
 		require.True(t, err != nil && typed(err), "%v", err)
 		_, _, _ = s.Info(named(1))

@@ -317,7 +317,12 @@ func TestAnotherCopyIsTried(t *testing.T) {
 // made writes a pack of the given objects with an index, whatever they say.
 func made(t testing.TB, objects ...object) string {
 	t.Helper()
-	dir := t.TempDir()
+	return madeIn(t, t.TempDir(), objects...)
+}
+
+// madeIn makes it in dir, in place of one that is there.
+func madeIn(t testing.TB, dir string, objects ...object) string {
+	t.Helper()
 	folder := filepath.Join(dir, "objects", "pack")
 	require.NoError(t, os.MkdirAll(folder, 0o700))
 	body := []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
