@@ -41,21 +41,21 @@ func (e *missedError) Error() string {
 	return "not good enough: " + strings.Join(e.names, ", ")
 }
 
-// measures are the parts of the report, in the order in which they run.
-var measures = []struct {
+type measured struct {
 	name string
-	of   func(*bench, context.Context) ([]ratio, error)
-}{
-	{"call", (*bench).perCall}, {"reads", (*bench).tenReads}, {"signal", (*bench).answers}, {"rate", (*bench).rate},
-	{"parked", (*bench).parked}, {"replay", (*bench).replay},
+	of   func(context.Context, io.Writer) ([]ratio, error)
+}
+
+// measures are the lines of the report, in the order in which they are measured, each apart from the others.
+var measures = []measured{
+	{"call", whole("call")}, {"reads", whole("reads")}, {"signal", whole("signal")}, {"rate", whole("rate")},
+	{"parked", parked}, {"replay", replay},
 }
 
 func engine(ctx context.Context, only string, stdout, stderr io.Writer) error {
-	b, err := newBench(ctx, stderr)
-	if err != nil {
-		return err
+	if only != "" && !slices.ContainsFunc(measures, func(m measured) bool { return m.name == only }) {
+		return fmt.Errorf("there is no measure %q", only)
 	}
-	defer b.close()
 	out := json.NewEncoder(stdout)
 	if err := out.Encode(map[string]any{"cpus": runtime.NumCPU(), "load": load()}); err != nil {
 		return err
@@ -65,7 +65,7 @@ func engine(ctx context.Context, only string, stdout, stderr io.Writer) error {
 		if only != "" && only != m.name {
 			continue
 		}
-		ratios, err := m.of(b, ctx)
+		ratios, err := m.of(ctx, stderr)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}

@@ -31,7 +31,10 @@ const usage = `usage: go run ./internal/bench gate
 `
 
 // mostTime bounds a whole run: on a machine that is too busy to measure anything it ends all the same.
-const mostTime = 10 * time.Minute
+const mostTime = 20 * time.Minute
+
+// mostEnding is how long a process that is told to end may take.
+const mostEnding = 30 * time.Second
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
@@ -43,8 +46,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	only := flags.String("only", "", "measure one thing")
 	host := flags.String("host", "", "measure worktrees of this repository")
 	rounds := flags.Int("n", 7, "how often worktrees are measured")
-	if len(args) > 0 && args[0] == driverCommand {
-		if err := serveTrees(ctx, args[1:], stdin, stdout); err != nil {
+	if len(args) > 0 && (args[0] == driverCommand || args[0] == partCommand) {
+		var err error
+		if args[0] == partCommand {
+			err = servePart(ctx, args[1:], stdout, stderr)
+		} else {
+			err = serveTrees(ctx, args[1:], stdin, stdout)
+		}
+		if err != nil {
 			fmt.Fprintln(stderr, "error:", err)
 			return 1
 		}

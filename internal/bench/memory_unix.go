@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // peakOf returns the most resident memory that a process which has ended ever had, in MB.
@@ -33,6 +34,15 @@ func peakMemory() (float64, error) {
 		return 0, err
 	}
 	return megabytes(usage.Maxrss), nil
+}
+
+// processorTime is what this process has used of processors.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // megabytes reads a resident size, which Linux gives in kB and macOS in bytes.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 )
@@ -11,17 +12,20 @@ import (
 const parkedRuns = 200
 
 // parked compares what a run that waits for an answer keeps in the worker: heap and stacks after a collection.
-func (b *bench) parked(ctx context.Context) ([]ratio, error) {
+//
+// Each is measured in a process of its own.
+func parked(ctx context.Context, stderr io.Writer) ([]ratio, error) {
 	var ratios []ratio
 	for _, n := range []string{"1", "8"} {
 		name := "ask" + n
-		ours, bare, err := both(2, func(kind string) (float64, error) { return b.park(ctx, kind, name) })
+		park := func(kind, name string) (float64, error) { return part[float64](ctx, stderr, "park", kind, name) }
+		ours, bare, err := both(2, func(kind string) (float64, error) { return park(kind, name) })
 		if err != nil {
 			return nil, err
 		}
 		least := math.Inf(1)
 		for range 2 {
-			one, err := b.park(ctx, kindBare, "signs"+n)
+			one, err := park(kindBare, "signs"+n)
 			if err != nil {
 				return nil, err
 			}

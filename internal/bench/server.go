@@ -102,13 +102,8 @@ func newBench(ctx context.Context, stderr io.Writer) (b *bench, err error) {
 	return b, b.workers(dir, quiet)
 }
 
-// workers starts a bare worker, a guarded one and an engine.
-func (b *bench) workers(dir string, log *slog.Logger) error {
-	guard, err := assent.NewGuard(assent.GuardConfig{Tools: map[string]tool.Options{"Work": {Risk: tool.Write}},
-		Permissions: permission.Layer{Preset: permission.Standard}, GrantKeys: keys(), Log: log})
-	if err != nil {
-		return err
-	}
+// newEngine makes the plugin of the worker that runs agents.
+func (b *bench) newEngine(dir string, log *slog.Logger) error {
 	store, err := blob.NewDir(dir)
 	if err != nil {
 		return err
@@ -117,18 +112,27 @@ func (b *bench) workers(dir string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	engine, err := assent.New(assent.Config{
+	b.engine, err = assent.New(assent.Config{
 		Models: map[string]model.Model{"scripted": scripts}, Blobs: store, GrantKeys: keys(), Log: log,
 		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"scripted:gate"}, Tools: []string{"work", "look", "ask", "peek"},
 			Limits: protocol.Limits{MaxTurns: protocol.MostTurns, MaxToolCalls: protocol.MostToolCalls, MaxIdleTurns: protocol.MostTurns}}},
 		Tools: []*tool.Def{b.tool("work", tool.Write), b.tool("look", tool.Read), b.tool("ask", tool.Write, tool.NeedsApproval()),
 			b.tool("peek", tool.Read, tool.NeedsApproval())},
 	})
+	return err
+}
+
+// workers starts a bare worker, a guarded one and an engine.
+func (b *bench) workers(dir string, log *slog.Logger) error {
+	guard, err := assent.NewGuard(assent.GuardConfig{Tools: map[string]tool.Options{"Work": {Risk: tool.Write}},
+		Permissions: permission.Layer{Preset: permission.Standard}, GrantKeys: keys(), Log: log})
 	if err != nil {
 		return err
 	}
-	b.engine = engine
-	for queue, plugins := range map[string][]sdkworker.Plugin{"bare": nil, "gated": {guard}, "agent": {engine}} {
+	if err := b.newEngine(dir, log); err != nil {
+		return err
+	}
+	for queue, plugins := range map[string][]sdkworker.Plugin{"bare": nil, "gated": {guard}, "agent": {b.engine}} {
 		w := sdkworker.New(b.client, queue, sdkworker.Options{Plugins: plugins})
 		w.RegisterWorkflowWithOptions(loop, workflow.RegisterOptions{Name: "Loop"})
 		w.RegisterWorkflowWithOptions(bareAgent, workflow.RegisterOptions{Name: "BareAgent"})
@@ -158,6 +162,7 @@ var shapes = map[string]shape{
 	"three":  {Turns: 3, Calls: 1},
 	"peeks":  {Turns: 30, Calls: 1, Reads: true, Asked: true},
 	"asks":   {Turns: 30, Calls: 1, Asked: true},
+	"marks":  {Turns: 30, Calls: 1, Asked: true, Marked: true},
 	"ask1":   {Turns: 1, Calls: 1, Asked: true},
 	"ask8":   {Turns: 1, Calls: 8, Asked: true},
 	"signs1": {Turns: 1, Calls: 1, Asked: true, Signs: true},

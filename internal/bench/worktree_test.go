@@ -60,3 +60,13 @@ func TestWorktreeFlagsAreBounded(t *testing.T) {
 	require.Equal(t, 1, run(t.Context(), []string{"worktree", "-n", "0"}, nil, &out, &errs))
 	require.Equal(t, 1, run(t.Context(), []string{driverCommand}, nil, &out, &errs))
 }
+
+func TestAPartIsMeasuredOnlyByItsName(t *testing.T) {
+	for _, args := range [][]string{{}, {"nothing"}, {"park", "bare"}, {replayPart, kindBare, t.TempDir()}} {
+		var out, errs bytes.Buffer
+		require.Equal(t, 1, run(t.Context(), append([]string{partCommand}, args...), nil, &out, &errs), args)
+		require.Empty(t, out.String())
+	}
+	var out, errs bytes.Buffer
+	require.Equal(t, 1, run(t.Context(), []string{"engine", "-only", "nothing"}, nil, &out, &errs))
+}
