@@ -19,6 +19,7 @@ func (p *Plugin) startHost(parts *parts) error {
 	}
 	w := worker.New(p.client, parts.hostQueue, worker.Options{
 		DisableWorkflowWorker: true, Interceptors: parts.install(nil), WorkerStopTimeout: 5 * time.Second,
+		MaxHeartbeatThrottleInterval: beat,
 	})
 	registerHost(w, parts.engine)
 	err := p.registerTools(w)

@@ -163,7 +163,8 @@ func TestOneWorkerTakesOnePlugin(t *testing.T) {
 	}
 }
 
-// A worker that stops lets decisions end; what the team sets higher stays.
+// A worker that stops lets decisions end, and its tools report life well within the ten seconds after which they are lost; what
+// the team sets stays.
 func TestWorkerOptions(t *testing.T) {
 	cfg := good(t)
 	cfg.DecideTimeout = 5 * time.Second
@@ -176,9 +177,11 @@ func TestWorkerOptions(t *testing.T) {
 	o := configure(sdkworker.Options{})
 	require.Equal(t, 6*time.Second, o.WorkerStopTimeout)
 	require.Equal(t, 2*time.Second, o.StickyScheduleToStartTimeout)
-	o = configure(sdkworker.Options{WorkerStopTimeout: time.Minute, StickyScheduleToStartTimeout: time.Hour})
+	require.Equal(t, 4*time.Second, o.MaxHeartbeatThrottleInterval)
+	o = configure(sdkworker.Options{WorkerStopTimeout: time.Minute, StickyScheduleToStartTimeout: time.Hour, MaxHeartbeatThrottleInterval: time.Second})
 	require.Equal(t, time.Minute, o.WorkerStopTimeout)
 	require.Equal(t, time.Hour, o.StickyScheduleToStartTimeout)
+	require.Equal(t, time.Second, o.MaxHeartbeatThrottleInterval)
 }
 
 // The team's converter is taken from the client, unless the configuration names one.
