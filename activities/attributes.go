@@ -38,9 +38,10 @@ type attributeCheck struct {
 
 const (
 	// A yes is short-lived, because writing an attribute that was removed fails workflow tasks.
-	yesHolds          = 20 * time.Second
-	noHolds           = time.Minute
-	attributesTimeout = time.Second
+	yesHolds = 20 * time.Second
+	noHolds  = time.Minute
+	// Nobody waits for all of it who has a deadline, but a server that is slow for a moment is no reason to write nothing for a minute.
+	attributesTimeout = 5 * time.Second
 )
 
 // AssentAttributes is the local activity that asks anew whether search attributes can be written. It is a top-level

@@ -229,7 +229,7 @@ func TestSearchAttributesCannotBeListed(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, ours())
 			// Shorter than the server is waited for: even then no decision is missed.
-			p.decideTimeout = 900 * time.Millisecond
+			p.decideTimeout = 4 * time.Second
 			var asked atomic.Int64
 			p.open(oneAsk, forbidding(answer, &asked))
 			p.play(nil)
@@ -239,6 +239,27 @@ func TestSearchAttributesCannotBeListed(t *testing.T) {
 			require.Positive(t, asked.Load())
 		})
 	}
+}
+
+// A server that is slow for a moment, as one that has just started is, is waited for: a no would hold for a minute, and what waits
+// would not be found.
+func TestSearchAttributesOfASlowServer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, ours())
+	p.decideTimeout = 20 * time.Second
+	var asked atomic.Int64
+	p.open(oneAsk, forbidding(func(ctx context.Context) error {
+		select {
+		case <-time.After(1500 * time.Millisecond):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, &asked))
+	p.play(nil)
+	require.Positive(t, p.agent.upserts())
+	require.Positive(t, p.team.upserts())
+	require.Empty(t, p.said())
 }
 
 // Search attributes are removed while runs are parked. The server refuses what would be written, and the task is tried
