@@ -25,6 +25,6 @@ func TestServersEndWithTheWorker(t *testing.T) {
 	for _, line := range lines {
 		pid, err := strconv.Atoi(line)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 10*time.Second, 20*time.Millisecond, line)
+		require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 3*time.Minute, 20*time.Millisecond, line)
 	}
 }

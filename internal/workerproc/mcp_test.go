@@ -54,7 +54,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	}{
 		"no program":   {[]string{"command: [no-such-program]"}, exit.Usage, []string{"a.yaml:7:16: mcp.a.command: ", `no program "no-such-program"`}},
 		"exits":        {[]string{`command: [sh, -c, "echo no key >&2; exit 3"]`}, exit.Failed, []string{`a.yaml:7:16: mcp server "a": `, "exit status 3", "no key"}},
-		"garbage":      {[]string{command(mcptest.Command(t, "-hostile", "garbage")) + ", startTimeout: 2s"}, exit.Failed, []string{"a.yaml:7:16: ", "standard output"}},
+		"garbage":      {[]string{command(mcptest.Command(t, "-hostile", "garbage")) + ", startTimeout: 6s"}, exit.Failed, []string{"a.yaml:7:16: ", "standard output"}},
 		"silent":       {[]string{"command: [sleep, '1000'], startTimeout: 500ms"}, exit.Failed, []string{"a.yaml:7:16: ", "no answer in time"}},
 		"refuses":      {[]string{"url: 'http://127.0.0.1:1/mcp'"}, exit.Failed, []string{"a.yaml:7:12: ", "refused"}},
 		"html":         {[]string{"url: '" + html.URL + "'"}, exit.Failed, []string{"a.yaml:7:12: ", "text/html", "welcome"}},
