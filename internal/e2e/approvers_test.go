@@ -44,6 +44,7 @@ func moody(hang <-chan struct{}) pipeline.Plugin {
 // An approver in the worker answers what it can. One that fails denies; one that is unavailable, or does not come back,
 // leaves the question to people, whose answer stands whatever it says later.
 func TestApproversInTheWorker(t *testing.T) {
+	t.Parallel()
 	moods := []string{"allow", "deny", "panic", "error", "unavailable", "hang"}
 	check := func(t *testing.T, a *asker) {
 		l := a.until(func(l approval.List) bool { return len(l.Pending) == 2 && len(l.Closed) == 4 })

@@ -77,6 +77,7 @@ func allowOfAlice(key string) string { return `{"key":"` + key + `","decision":"
 
 // A call was allowed and is queued, and nobody polls its queue: a revoke means that it never runs, also when a worker comes.
 func TestRevokeOfAQueuedCall(t *testing.T) {
+	t.Parallel()
 	for via, revoke := range revoking {
 		t.Run("agent, "+via, func(t *testing.T) {
 			t.Parallel()
@@ -158,6 +159,7 @@ func (w *world) watching(queue string) {
 // A call runs and its allow is taken back: it hears that its context ends, and whoever made the call is told that it had
 // begun. What has ended cannot be taken back.
 func TestRevokeOfARunningCall(t *testing.T) {
+	t.Parallel()
 	for via, revoke := range revoking {
 		t.Run("agent, "+via, func(t *testing.T) {
 			t.Parallel()

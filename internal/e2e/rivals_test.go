@@ -76,6 +76,7 @@ var rivalled = map[string]func(*testing.T) (a *asker, work func() sdkworker.Work
 // Rival answers from everywhere, in every form: exactly one closes the question, its call runs at most once, and everybody
 // else is told at once or named in the list, with the reason.
 func TestRivalAnswers(t *testing.T) {
+	t.Parallel()
 	for kind, start := range rivalled {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -115,6 +116,7 @@ func TestRivalAnswers(t *testing.T) {
 // The same while no worker runs: all of them are in one workflow task, and the first that the server has is the one that
 // counts.
 func TestRivalAnswersWithoutAWorker(t *testing.T) {
+	t.Parallel()
 	for kind, start := range rivalled {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -118,6 +118,7 @@ func signed(t *testing.T, q approval.Approval, r approval.Resolution) approval.R
 // Two distinct members of a group allow, and prove it if they can; whoever cannot give an allow is named with the reason;
 // a forged signature denies, and so does anybody's veto. It is so in agents and in guarded workflows.
 func TestVotes(t *testing.T) {
+	t.Parallel()
 	for kind, start := range voted {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
