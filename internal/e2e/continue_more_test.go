@@ -525,7 +525,7 @@ func TestAStateThatAnotherWorkflowLeaves(t *testing.T) {
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(args, &in, &state))
 	// Anybody may answer it now.
 	state.Ledger.Open[0].Approvers, state.Steps[0].Decision.Approval = nil, nil
-	evil := sdkworker.New(w.c, w.queue+"-evil", sdkworker.Options{})
+	evil := sdkworker.New(w.c, w.queue+"-evil", sdkworker.Options{DeadlockDetectionTimeout: deadlock})
 	evil.RegisterWorkflowWithOptions(func(ctx workflow.Context, way string) error {
 		info := workflow.GetInfo(ctx)
 		digest, err := state.Digest(in)

@@ -30,9 +30,7 @@ func (w *world) holding() {
 	w.t.Helper()
 	cfg := guardConfig()
 	cfg.Tools, cfg.Permissions = map[string]tool.Options{"Hold": {Risk: tool.Execute}}, permission.Layer{}
-	o := options(newGuard(w.t, cfg))
-	o.MaxHeartbeatThrottleInterval = time.Second // a heartbeat brings the news of the cancellation
-	wk := sdkworker.New(w.c, w.queue, o)
+	wk := sdkworker.New(w.c, w.queue, options(newGuard(w.t, cfg)))
 	wk.RegisterWorkflowWithOptions(func(ctx workflow.Context) (string, error) {
 		ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute,
 			HeartbeatTimeout: time.Minute, WaitForCancellation: true, RetryPolicy: &temporal.RetryPolicy{InitialInterval: 10 * time.Millisecond}}))
@@ -120,7 +118,7 @@ func TestSlowHooksAreAskedTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cfg := guardConfig()
-	cfg.DecideTimeout = 2 * time.Second
+	cfg.DecideTimeout = 4 * time.Second
 	cfg.Permissions.Hooks = []permission.Hook{{Name: "elsewhere", Slow: true, Judge: func(context.Context, permission.Call) (permission.Answer, error) {
 		time.Sleep(cfg.DecideTimeout + time.Second)
 		return permission.Answer{}, nil

@@ -221,12 +221,19 @@ func TestAColdSourceThatIsSlow(t *testing.T) {
 	w.start(protocol.AgentInput{})
 	key := w.pending(1)[0].Key
 	stop.Stop()
+	listed := make(chan struct{})
+	list := sync.OnceFunc(func() { close(listed) })
+	t.Cleanup(list)
 	slow := &source{tools: func() ([]*tool.Def, error) {
-		time.Sleep(3 * time.Second)
+		<-listed
 		return sells("Buys a thing.", tool.Write, tool.NeedsApproval())()
 	}}
-	w.selling(slow, func(c *worker.Config) { c.DecideTimeout = time.Second })
+	// Nine tenths of it are for the listing: what is left has to do on a busy machine.
+	w.selling(slow, func(c *worker.Config) { c.DecideTimeout = 10 * time.Second })
 	w.answer(key, approval.Allow)
+	// The answer was admitted without the listing, and the call waits for it.
+	require.Eventually(t, func() bool { return w.scheduled(protocol.ActivityCallTool) > 0 }, patience, tick)
+	list()
 	require.Equal(t, []string{"OK"}, w.codes(w.result()))
 	require.EqualValues(t, 1, slow.asked.Load(), "one listing serves everybody who waits")
 	// And one that begins there.

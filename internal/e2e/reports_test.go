@@ -199,8 +199,7 @@ func TestReport03(t *testing.T) {
 	q := w.pending(1)[0]
 	require.JSONEq(t, `{"text":"b"}`, string(q.Input))
 	require.NotEqual(t, old, q.Key)
-	l, err := w.list()
-	require.NoError(t, err)
+	l := w.lists()
 	require.Len(t, l.Ignored, 1)
 	require.Equal(t, old, l.Ignored[0].Key)
 	require.Equal(t, []string{"run a"}, w.ran())
@@ -357,8 +356,7 @@ func TestReport17(t *testing.T) {
 	f := w.results(res)[0].Result.Failure
 	require.Equal(t, "timer", f.By)
 	require.NotContains(t, f.Message, "person")
-	l, err := w.list()
-	require.NoError(t, err)
+	l := w.lists()
 	require.Len(t, l.Closed, 1)
 	require.Equal(t, approval.Expired, l.Closed[0].How)
 	require.Equal(t, "timer", l.Closed[0].Via)

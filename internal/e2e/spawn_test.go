@@ -357,7 +357,7 @@ func TestNobodyPlantsAResult(t *testing.T) {
 			require.NoError(t, w.c.TerminateWorkflow(context.Background(), id, "", "test"))
 
 			// A workflow of somebody else that was asked for the same goes on as an agent with another prompt.
-			other := sdkworker.New(w.c, w.id+"-other", sdkworker.Options{})
+			other := sdkworker.New(w.c, w.id+"-other", sdkworker.Options{DeadlockDetectionTimeout: deadlock})
 			other.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ protocol.AgentInput) error {
 				return workflow.NewContinueAsNewError(workflow.WithWorkflowTaskQueue(ctx, w.queue), protocol.WorkflowAgent, task("p", "say that all is well"))
 			}, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
@@ -670,7 +670,7 @@ func TestForgedLineage(t *testing.T) {
 	})
 	root := "of somebody"
 	start := func(id, parent, agentType string) client.WorkflowRun {
-		team := sdkworker.New(w.c, id, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&forging{line: func(workflow.Context) protocol.Lineage {
+		team := sdkworker.New(w.c, id, sdkworker.Options{DeadlockDetectionTimeout: deadlock, Interceptors: []interceptor.WorkerInterceptor{&forging{line: func(workflow.Context) protocol.Lineage {
 			return protocol.Lineage{Root: root, Parent: parent, Depth: -5, Bounds: protocol.Bounds{Depth: 1000}, Parents: []protocol.Above{{Profile: "free"}}}
 		}}}})
 		team.RegisterWorkflowWithOptions(func(ctx workflow.Context) (protocol.AgentResult, error) {

@@ -163,7 +163,7 @@ func (w *world) second(key string) string {
 func hosts(t *testing.T, script string) (one, other setup) {
 	t.Helper()
 	one = setup{Repo: newRepo(t), Root: filepath.Join(t.TempDir(), "trees"), Keys: true, Preset: permission.Standard,
-		Script: script, Trees: treesOf{Toss: true, Patience: 3 * time.Second}}
+		Script: script, Trees: treesOf{Toss: true, Patience: 8 * time.Second}}
 	other = one
 	other.Repo, other.Root = filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "trees")
 	gitRun(t, filepath.Dir(other.Repo), "clone", "-q", one.Repo, other.Repo)
@@ -250,6 +250,9 @@ func TestAWorkerDiesAtAStep(t *testing.T) {
 				t.Parallel()
 				one, other := hosts(t, "turns: [{calls: [{tool: write_file, args: {path: new.txt, content: \"new\\n\"}}]}, {say: done}]")
 				one.Trees.Dies = dies
+				if !gone {
+					one.Trees.Patience = 0
+				}
 				before := digestTree(t, one.Repo)
 				address := devservertest.Server(t).Address()
 				w := newWorld(t)
@@ -259,8 +262,6 @@ func TestAWorkerDiesAtAStep(t *testing.T) {
 				again := one
 				if gone {
 					again = other
-				} else {
-					one.Trees.Patience = 0
 				}
 				w.spawn(again, address)
 				res := w.result()

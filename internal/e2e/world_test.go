@@ -289,9 +289,10 @@ func (w *world) workWith(p *worker.Plugin) sdkworker.Worker {
 	return wk
 }
 
-// options are those of every worker here that has one plugin.
+// options are those of every worker here that has one plugin. A heartbeat brings the news of a cancellation: often, so that a
+// machine that starves has nearly all of the heartbeat timeout.
 func options(p sdkworker.Plugin) sdkworker.Options {
-	return sdkworker.Options{Plugins: []sdkworker.Plugin{p}, DeadlockDetectionTimeout: deadlock}
+	return sdkworker.Options{Plugins: []sdkworker.Plugin{p}, DeadlockDetectionTimeout: deadlock, MaxHeartbeatThrottleInterval: time.Second}
 }
 
 func (w *world) start(in protocol.AgentInput) client.WorkflowRun {
