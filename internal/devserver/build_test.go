@@ -105,7 +105,7 @@ func TestWaitingForAnotherProcess(t *testing.T) {
 	unlock, err := other.lock(t.Context(), held)
 	require.NoError(t, err)
 
-	said := &signalWriter{wrote: make(chan string, 10)}
+	said := &signalWriter{wrote: make(chan string, 1000)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -190,7 +190,7 @@ func TestProgressWhileBuilding(t *testing.T) {
 	blockingGo(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	said := &signalWriter{wrote: make(chan string, 1000)}
+	said := &signalWriter{wrote: make(chan string)}
 	l := testLocator(root, cache, said)
 	l.progress.every = time.Millisecond
 	ended := make(chan error, 1)
@@ -201,7 +201,14 @@ func TestProgressWhileBuilding(t *testing.T) {
 	assert.Contains(t, <-said.wrote, "building the Temporal development server")
 	assert.Regexp(t, `^… \d+ s, 0 packages compiled\n$`, <-said.wrote)
 	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled)
+	for { // it goes on writing until it has ended
+		select {
+		case <-said.wrote:
+		case err := <-ended:
+			require.ErrorIs(t, err, context.Canceled)
+			return
+		}
+	}
 }
 
 func TestFailedBuild(t *testing.T) {
