@@ -70,12 +70,16 @@ type stream struct {
 	replaced bool
 }
 
+// drainWait is how long the end of a stream may take to be read. A busy machine needs more than a moment, and what is not
+// read by then is lost without a word.
+const drainWait = 5 * time.Second
+
 // finish returns the stream. A process that outlived the call may hold the pipe open; it is not waited for.
 func (c *capture) finish() stream {
 	_ = c.in.Close()
 	select {
 	case <-c.done:
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(drainWait):
 		_ = c.out.SetReadDeadline(time.Now())
 		<-c.done
 	}

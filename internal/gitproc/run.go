@@ -32,7 +32,7 @@ type Call struct {
 const (
 	defaultLimit = 64 << 20
 	maxComplaint = 4 << 10 // bytes of stderr kept
-	drainWait    = 2 * time.Second
+	drainWait    = 5 * time.Second
 )
 
 // ExitError reports a git that failed.

@@ -41,7 +41,7 @@ type Process struct {
 
 const (
 	// drainWait is how long pipes are read that a process which got away still holds.
-	drainWait = time.Second
+	drainWait = 5 * time.Second
 	// crashGrace is how long what a head has left may take to obey, when nobody asked the head to end: its tree is of no
 	// more use, and whoever waits for an answer waits for this too.
 	crashGrace = 200 * time.Millisecond
