@@ -94,7 +94,7 @@ func TestAFolderThatBecomesAFifo(t *testing.T) {
 		select {
 		case err := <-done:
 			assert.ErrorIs(t, changing(err), errChanging, name)
-		case <-time.After(time.Minute):
+		case <-time.After(5 * time.Minute):
 			t.Fatalf("%s waits", name)
 		}
 	}
@@ -144,7 +144,7 @@ func TestCollectEndsWhateverTheHostSays(t *testing.T) {
 			l := acquire(t, d, who, "")
 			trap(t, filepath.Join(host, ".git"))
 			put(t, l.Dir, "work.txt", "w\n")
-			within, cancel := context.WithTimeout(ctx, time.Minute)
+			within, cancel := context.WithTimeout(ctx, 5*time.Minute)
 			defer cancel()
 			done := make(chan worktree.Patch, 1)
 			go func() {
@@ -156,7 +156,7 @@ func TestCollectEndsWhateverTheHostSays(t *testing.T) {
 			case p := <-done:
 				assert.Equal(t, "a work.txt\n", status(p))
 				assert.NotEmpty(t, p.HostChanges)
-			case <-time.After(time.Minute):
+			case <-time.After(5 * time.Minute):
 				t.Fatal("collect does not end")
 			}
 		})
