@@ -41,6 +41,8 @@ type Pipeline struct {
 	mu sync.Mutex
 	// entries are all registrations, oldest first, also those of plugins that are still mounting.
 	entries []*entry
+	// taken holds those of entries that have a name, by key.
+	taken   map[string]*entry
 	scopes  []*Scope
 	closing bool
 
@@ -54,7 +56,7 @@ func New(config Config) *Pipeline {
 		config.ObserverTimeout = defaultObserverTimeout
 	}
 	config.Required = slices.Clone(config.Required)
-	p := &Pipeline{config: config}
+	p := &Pipeline{config: config, taken: map[string]*entry{}}
 	p.live.Store(newSnapshot(nil))
 	return p
 }
@@ -72,8 +74,12 @@ func (p *Pipeline) Close() {
 
 // remove takes the registrations of s away. The caller holds p.mu.
 func (p *Pipeline) remove(s *Scope) {
-	gone := func(e *entry) bool { return slices.Contains(s.entries, e) }
-	p.entries = slices.DeleteFunc(slices.Clone(p.entries), gone)
+	gone := map[*entry]bool{}
+	for _, e := range s.entries {
+		gone[e] = true
+		delete(p.taken, e.key())
+	}
+	p.entries = slices.DeleteFunc(slices.Clone(p.entries), func(e *entry) bool { return gone[e] })
 	p.scopes = slices.DeleteFunc(slices.Clone(p.scopes), func(other *Scope) bool { return other == s })
 	p.live.Store(newSnapshot(p.entries))
 }

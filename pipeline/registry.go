@@ -73,16 +73,27 @@ func (s *snapshot) guardsWith(now *snapshot) []*entry {
 	return union
 }
 
-// clash returns a ConfigError when the name of e is taken.
-func clash(entries []*entry, e *entry) error {
-	for _, other := range entries {
-		switch {
-		case e.def != nil && other.def != nil && other.def.Name() == e.def.Name():
-			return fault.Configf("tool "+e.def.Name(), "plugin %q registers it, but plugin %q already has", e.owner, other.owner)
-		case e.guard != nil && other.guard != nil && other.name == e.name:
-			return fault.Configf("guard "+e.name, "plugin %q registers it, but plugin %q already has", e.owner, other.owner)
-		}
+// key names what there is once, and is empty for what may come twice.
+func (e *entry) key() string {
+	switch {
+	case e.def != nil:
+		return "tool " + e.def.Name()
+	case e.guard != nil:
+		return "guard " + e.name
 	}
+	return ""
+}
+
+// take takes the name of e, or returns a ConfigError when another one has it. The caller holds the lock.
+func (p *Pipeline) take(e *entry) error {
+	key := e.key()
+	if key == "" {
+		return nil
+	}
+	if other, taken := p.taken[key]; taken {
+		return fault.Configf(key, "plugin %q registers it, but plugin %q already has", e.owner, other.owner)
+	}
+	p.taken[key] = e
 	return nil
 }
 

@@ -181,7 +181,7 @@ func (s *Scope) register(e *entry) error {
 		return &ClosedError{Plugin: s.plugin}
 	}
 	e.owner, e.live = s.plugin, s.mounted
-	if err := clash(p.entries, e); err != nil {
+	if err := p.take(e); err != nil {
 		return err
 	}
 	p.entries = append(p.entries, e)
