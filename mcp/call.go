@@ -36,13 +36,13 @@ func (s *Server) call(ctx context.Context, call *tool.Context, name string, f fa
 			dir = real
 		}
 	}
-	at, err := s.places.take(dir)
-	if err != nil {
-		return nil, unsure(lost, s.wrong(err))
-	}
-	defer at.leave()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer func() { time.AfterFunc(lingerTime, cancel) }()
+	at, err := s.places.take(ctx, dir)
+	if err != nil {
+		return nil, unsure(lost, s.wrong(fmt.Errorf("%w; the tool did not run", err)))
+	}
+	defer at.leave()
 	params := &sdk.CallToolParams{Name: name, Arguments: input}
 	if call.IdempotencyKey != "" {
 		params.Meta = sdk.Meta{MetaIdempotencyKey: call.IdempotencyKey}

@@ -31,7 +31,7 @@ func (s *Server) list(ctx context.Context) ([]json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	at, err := s.places.take(dir)
+	at, err := s.places.take(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

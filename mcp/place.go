@@ -142,9 +142,13 @@ func (p *place) enter() {
 
 func (p *place) leave() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.users--
 	p.used = time.Now()
+	idle := p.users == 0
+	p.mu.Unlock()
+	if idle {
+		p.server.places.free()
+	}
 }
 
 // idle is since when nobody has used the place; false while somebody does.

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,11 +19,13 @@ type places struct {
 	scratch string
 	closed  bool
 	stop    chan struct{}
+	// freed is closed when somebody who waits for a place may look again.
+	freed chan struct{}
 }
 
 // Bounds of the places of a server with PerDir.
 const (
-	// mostPlaces bounds programs that run at once. Who needs another one gets an error, unless one of them is idle.
+	// mostPlaces bounds programs that run at once. Who needs another one waits until one of them is idle.
 	mostPlaces = 32
 	// idleTime is how long a program is kept that nobody uses.
 	idleTime = 5 * time.Minute
@@ -29,19 +33,40 @@ const (
 	sweepTime = 30 * time.Second
 )
 
-// take returns the place of a directory, entered. The caller leaves it.
-func (ps *places) take(dir string) (*place, error) {
+// take returns the place of a directory, entered, and waits for one as long as ctx allows. The caller leaves it.
+func (ps *places) take(ctx context.Context, dir string) (*place, error) {
+	for {
+		p, freed, err := ps.enter(dir)
+		if freed == nil {
+			return p, err
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("it runs in %d directories already, and all of them are in use; try again when a call has ended", mostPlaces)
+		}
+	}
+}
+
+// enter returns the place of a directory, entered, or what is closed when there may be one.
+func (ps *places) enter(dir string) (*place, <-chan struct{}, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.closed {
-		return nil, errClosed
+		return nil, nil, errClosed
 	}
 	if p := ps.byDir[dir]; p != nil {
 		p.enter()
-		return p, nil
+		return p, nil, nil
 	}
 	if len(ps.byDir) >= mostPlaces && !ps.evict() {
-		return nil, fmt.Errorf("it runs in %d directories already, and all of them are in use; try again when a call has ended", mostPlaces)
+		if ps.freed == nil {
+			ps.freed = make(chan struct{})
+		}
+		return nil, ps.freed, nil
 	}
 	p := &place{server: ps.server, dir: dir, used: time.Now()}
 	if ps.byDir == nil {
@@ -53,7 +78,17 @@ func (ps *places) take(dir string) (*place, error) {
 		go ps.sweeping(ps.stop)
 	}
 	p.enter()
-	return p, nil
+	return p, nil, nil
+}
+
+// free tells those who wait for a place to look again.
+func (ps *places) free() {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.freed != nil {
+		close(ps.freed)
+		ps.freed = nil
+	}
 }
 
 // evict closes the place that has been idle longest; false if all are in use. The caller holds the lock.
@@ -134,6 +169,7 @@ func (ps *places) close() error {
 	}
 	ps.byDir, ps.scratch, ps.closed = nil, "", true
 	ps.mu.Unlock()
+	ps.free()
 	var wait sync.WaitGroup
 	for _, p := range all {
 		wait.Go(p.close)

@@ -27,21 +27,38 @@ func TestPlacesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := perDir(t)
 	dir := func(i int) string { return filepath.Join("/d", string(rune('a'+i))) }
+	ctx := context.Background()
 	var all []*place
 	for i := range mostPlaces {
-		p, err := s.places.take(dir(i))
+		p, err := s.places.take(ctx, dir(i))
 		require.NoError(t, err)
 		all = append(all, p)
 	}
-	_, err := s.places.take("/more")
+	late, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	_, err := s.places.take(late, "/more")
 	assert.ErrorContains(t, err, "it runs in 32 directories already, and all of them are in use")
-	same, err := s.places.take(dir(3))
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = s.places.take(gone, "/more")
+	assert.ErrorIs(t, err, context.Canceled)
+	waited := make(chan error)
+	go func() {
+		p, err := s.places.take(ctx, "/other")
+		waited <- err
+		p.leave()
+	}()
+	all[9].leave()
+	require.NoError(t, <-waited, "who waits gets the place of a call that has ended")
+	all[9], err = s.places.take(ctx, "/other")
+	require.NoError(t, err)
+	same, err := s.places.take(ctx, dir(3))
 	require.NoError(t, err)
 	assert.Same(t, all[3], same)
 	same.leave()
 	all[5].leave()
 	all[2].leave()
-	_, err = s.places.take("/more")
+	_, err = s.places.take(ctx, "/more")
 	require.NoError(t, err)
 	assert.NotContains(t, s.places.byDir, dir(5), "the one that was idle longest is gone")
 	assert.Contains(t, s.places.byDir, dir(2))
@@ -54,7 +71,7 @@ func TestPlacesThatNobodyUsesEnd(t *testing.T) {
 	s := perDir(t)
 	kept, gone, used := t.TempDir(), filepath.Join(t.TempDir(), "gone"), filepath.Join(t.TempDir(), "used")
 	for _, dir := range []string{kept, gone, used} {
-		p, err := s.places.take(dir)
+		p, err := s.places.take(context.Background(), dir)
 		require.NoError(t, err)
 		if dir != used {
 			p.leave()
@@ -79,7 +96,7 @@ func TestPlacesThatNobodyUsesEnd(t *testing.T) {
 	assert.DirExists(t, other)
 	require.NoError(t, s.Close())
 	assert.NoDirExists(t, other)
-	_, err = s.places.take(kept)
+	_, err = s.places.take(context.Background(), kept)
 	assert.ErrorIs(t, err, errClosed)
 }
 
@@ -94,7 +111,7 @@ func TestThePauseBeforeANewConnection(t *testing.T) {
 func TestManyCallersShareOneConnection(t *testing.T) {
 	t.Parallel()
 	s := perDir(t)
-	p, err := s.places.take("/d")
+	p, err := s.places.take(context.Background(), "/d")
 	require.NoError(t, err)
 	p.failures = 100 // so that the connection waits
 	const callers = 8

@@ -35,7 +35,7 @@ func aProgram(t *testing.T, c Config, patience silence) (echo *tool.Def, conn *s
 			echo = d
 		}
 	}
-	at, err = s.places.take("")
+	at, err = s.places.take(context.Background(), "")
 	require.NoError(t, err)
 	t.Cleanup(at.leave)
 	conn, err = at.session(context.Background())
