@@ -122,6 +122,45 @@ func (s *source) ask(ctx context.Context, l *listing) {
 	l.defs, l.err = slices.Clone(defs), err
 }
 
+// leaveTime bounds the end of what sources keep for a directory. One that takes longer delays nobody.
+const leaveTime = 20 * time.Second
+
+// leave ends what sources keep for a directory of which the work is collected, or which is removed: it would write to what
+// nobody looks at any more, or while the work is read.
+func (e *Engine) leave(ctx context.Context, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	left := make(chan struct{}, len(e.sources))
+	for _, s := range e.sources {
+		go func() {
+			defer func() { left <- struct{}{} }() // also if the source ends its goroutine
+			if err := s.leave(ctx, dir); err != nil {
+				e.log.Warn("assent: a source of tools does not leave a directory", "source", s.name, "dir", dir, "error", err)
+			}
+		}()
+	}
+	for range e.sources {
+		select {
+		case <-left:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// leave is that of one source, whatever it does.
+func (s *source) leave(ctx context.Context, dir string) (err error) {
+	l, ok := s.Source.(tool.Leaver)
+	if !ok || dir == "" {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return l.Leave(ctx, dir)
+}
+
 // kept returns a tool that the source offered when it was last asked, or nil, and whether that was just now.
 func (s *source) kept(name string) (d *tool.Def, fresh bool) {
 	s.mu.Lock()

@@ -119,6 +119,7 @@ func (e *Engine) CollectWorktree(ctx context.Context, req protocol.CollectReques
 		return protocol.Artifact{}, wire(err)
 	}
 	defer heartbeats(ctx)()
+	e.leave(ctx, req.Lease.Dir)
 	patch, err := e.cfg.Worktrees.Collect(ctx, req.Lease)
 	if err != nil {
 		return protocol.Artifact{}, treeError(ctx, err)
@@ -198,6 +199,7 @@ func (e *Engine) DisposeWorktree(ctx context.Context, req protocol.DisposeReques
 		return protocol.DisposeResponse{}, wire(errNoWorktrees)
 	}
 	defer heartbeats(ctx)()
+	e.leave(ctx, req.Lease.Dir)
 	if req.Retain != "" {
 		kept, err := e.cfg.Worktrees.Retain(ctx, req.Lease, req.Retain)
 		var gone *worktree.GoneError

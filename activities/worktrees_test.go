@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/worktree"
 )
 
@@ -77,6 +79,44 @@ func TestTrees(t *testing.T) {
 	p.keeps = false
 	require.NoError(t, b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Lease: lease, Retain: "error"}, &disposed))
 	require.Len(t, p.removed, 2, "over the cap it goes")
+}
+
+// homely is a source that keeps something for each directory.
+type homely struct {
+	*remote
+	leave func(dir string) error
+}
+
+func (h *homely) Leave(_ context.Context, dir string) error { return h.leave(dir) }
+
+// What sources keep for a tree ends before its work is read, and before it is removed. One that cannot end it stops nobody.
+func TestSourcesLeaveATree(t *testing.T) {
+	p := &trees{patch: worktree.Patch{Bytes: []byte("diff")}}
+	var left []string
+	named := func(name string, leave func(string) error) tool.Source {
+		r := offers("fetch_page", "Gets a page.")
+		r.name = name
+		return &homely{r, leave}
+	}
+	b := newBench(t, activities.Config{Worktrees: p, HostQueue: "q@h", Sources: []tool.Source{
+		named("good", func(dir string) error {
+			left = append(left, fmt.Sprintf("%s after %d", dir, len(p.removed)))
+			return nil
+		}),
+		named("bad", func(string) error { return errors.New("no") }),
+		named("panics", func(string) error { panic("boom") }),
+		named("ends", func(string) error { runtime.Goexit(); return nil }),
+		offers("other", "Keeps nothing."),
+	}})
+	var lease worktree.Lease
+	require.NoError(t, b.call("acquire", b.engine.AcquireWorktree, protocol.AcquireRequest{}, &lease))
+	p.err = errors.New("not now")
+	require.Error(t, b.call("collect", b.engine.CollectWorktree, protocol.CollectRequest{Lease: lease, Store: "memory"}, nil))
+	require.Equal(t, []string{"/trees/1 after 0"}, left)
+	p.err = nil
+	require.NoError(t, b.call("dispose", b.engine.DisposeWorktree, protocol.DisposeRequest{Lease: lease, Force: true}, nil))
+	require.Equal(t, []string{"/trees/1 after 0", "/trees/1 after 0"}, left)
+	require.Len(t, p.removed, 1)
 }
 
 // What went wrong with a tree reaches the workflow as a type that decides what happens next.

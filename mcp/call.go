@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -31,10 +30,7 @@ func (s *Server) call(ctx context.Context, call *tool.Context, name string, f fa
 		if dir = call.Dir; dir == "" {
 			return nil, fmt.Errorf("mcp server %q runs in the working directory of the agent, and this one has none", s.cfg.Name)
 		}
-		// Servers compare paths with what the system calls a directory: /private/tmp is another name than /tmp.
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = real
-		}
+		dir = realDir(dir)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer func() { time.AfterFunc(lingerTime, cancel) }()

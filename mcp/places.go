@@ -109,6 +109,27 @@ func (ps *places) evict() bool {
 	return true
 }
 
+// forget takes a place from the others, which lets nobody in any more; nil if there is none.
+func (ps *places) forget(dir string) *place {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.byDir[dir]
+	if dir == "" || p == nil {
+		return nil
+	}
+	delete(ps.byDir, dir)
+	p.shut()
+	return p
+}
+
+// realDir is what the system calls a directory, because servers compare paths with that: /private/tmp is another name than /tmp.
+func realDir(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
+
 func (ps *places) sweeping(stop chan struct{}) {
 	tick := time.NewTicker(sweepTime)
 	defer tick.Stop()
@@ -152,12 +173,8 @@ func (ps *places) empty() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make an empty directory: %w", err)
 	}
-	// A server may compare its root with what the system calls it.
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	ps.scratch = dir
-	return dir, nil
+	ps.scratch = realDir(dir)
+	return ps.scratch, nil
 }
 
 // close ends all places at once and waits for them.

@@ -154,6 +154,29 @@ func TestARealServerIsKilled(t *testing.T) {
 	assert.Equal(t, "again", value(t, s, "echo", in{"text": "again"}))
 }
 
+// A program that works in the tree of an agent ends when the agent does, in the middle of a call and with its children.
+func TestAProgramLeavesItsDirectory(t *testing.T) {
+	t.Parallel()
+	c := real(mcptest.Command(t), "")
+	c.PerDir = true
+	s := start(t, c)
+	dir, started := t.TempDir(), scratch(t)
+	slow := def(t, s, "slow")
+	input, err := json.Marshal(in{"seconds": 1000, "started": started})
+	require.NoError(t, err)
+	done := make(chan tool.Result, 1)
+	go func() { done <- slow.Invoke(context.Background(), &tool.Context{Dir: dir}, input) }()
+	pid := firstLine(t, started)
+	require.NoError(t, s.Leave(context.Background(), t.TempDir()), "it knows nothing of this one")
+	require.NoError(t, s.Leave(context.Background(), dir))
+	require.NoFileExists(t, "/proc/"+pid+"/stat")
+	r := <-done
+	require.Equal(t, tool.EffectUnknown, r.Code, "%+v", r.Failure)
+	require.NoError(t, s.Leave(context.Background(), dir))
+	r = def(t, s, "pid").Invoke(context.Background(), &tool.Context{Dir: dir}, json.RawMessage(`{}`))
+	require.Equal(t, tool.OK, r.Code, "whoever comes back has another one")
+}
+
 func TestARealServerOverHTTPIsRestarted(t *testing.T) {
 	t.Parallel()
 	server := mcptest.Serve(t)

@@ -143,6 +143,25 @@ func (s *Server) later(end func()) {
 	s.ending.Go(end)
 }
 
+// Leave ends the program of a directory, and returns when it has ended with all that it has started. Calls under way fail.
+func (s *Server) Leave(ctx context.Context, dir string) error {
+	p := s.places.forget(realDir(dir))
+	if p == nil {
+		return nil
+	}
+	ended := make(chan struct{})
+	s.later(func() {
+		defer close(ended)
+		p.close()
+	})
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("mcp server %q: its program for %s has not ended yet: %w", s.cfg.Name, dir, ctx.Err())
+	}
+}
+
 // Close ends sessions and programs, and returns when they have ended. Calls under way and later ones fail.
 func (s *Server) Close() error {
 	s.end()

@@ -17,6 +17,13 @@ type Source interface {
 	Tools(ctx context.Context) ([]*Def, error)
 }
 
+// A Leaver is a Source that keeps something for a working directory, such as a program that runs in it. Leave ends that
+// before the directory's work is collected and it is removed, so that nothing writes there any more. It may be called for a
+// directory of which the source knows nothing, and again.
+type Leaver interface {
+	Leave(ctx context.Context, dir string) error
+}
+
 // Toolset is the frozen list of an agent's tools, sorted by name, without the code. The zero Toolset is empty.
 // Its JSON form is the array of its Infos; decoding verifies them as NewToolset does.
 type Toolset struct {
