@@ -67,6 +67,7 @@ func TestCallTool(t *testing.T) {
 				call, grant, place := b.callOf("look", `{"path":"a"}`)
 				call.Name, call.Source, call.ContractHash, call.Risk = f.Name, f.Source, f.ContractHash, f.Risk
 				call.Agent = &tool.Agent{RunID: grant.RunID}
+				grant.Terms = protocol.Terms(call)
 				grant.ContractHash, grant.Source, place.ActivityType = f.ContractHash, f.Source, protocol.ActivityCallTool
 				ring := protocol.Keyring{}
 				if with == signed {

@@ -247,6 +247,8 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	case protocol.IsTool(info.ActivityType.Name) && (g.CallID != call.ID || g.ContractHash != call.ContractHash || g.Source != call.Source):
 		// An activity of the team's own has no contract here, although an agent that uses it has one.
 		return refuse("the grant is for another contract or source")
+	case protocol.IsTool(info.ActivityType.Name) && g.MAC != "" && (g.Terms != "" || call.Agent != nil) && g.Terms != protocol.Terms(call):
+		return refuse("the grant is for another directory, agent, approval or policy than the call says")
 	case g.RunID == info.WorkflowExecution.RunID || repeatable:
 		return nil
 	}

@@ -102,21 +102,27 @@ func TestGrants(t *testing.T) {
 		"the run before": {func(p *parts) {
 			p.grant.RunID = "before"
 			p.call.Agent = &tool.Agent{RunID: "before"}
+			p.grant.Terms = protocol.Terms(p.call)
 		}, "may have had its effect"},
-		"another agent": {func(p *parts) { p.call.Agent = &tool.Agent{RunID: "other"} }, "signature does not match"},
+		"another agent":     {func(p *parts) { p.call.Agent = &tool.Agent{RunID: "other"} }, "signature does not match|another directory, agent"},
+		"no agent":          {func(p *parts) { p.call.Agent = nil }, "signature does not match|another directory, agent|for other arguments"},
+		"another directory": {func(p *parts) { p.call.Dir = "/" }, "signature does not match|another directory, agent"},
+		"no rules":          {func(p *parts) { p.call.Tighten = json.RawMessage(`{}`) }, "signature does not match|another directory, agent"},
+		"nobody allowed it": {func(p *parts) { p.call.Approved = &tool.Approved{Key: "k"} }, "signature does not match|another directory, agent"},
 	} {
 		check := func(t *testing.T, slim bool) {
 			b := newBench(t, activities.Config{Keys: ring(t)})
 			p := parts{ring: ring(t)}
 			p.call, p.grant, p.place = b.callOf("run", `{"path":"a"}`)
-			known := p.grant
 			p.call.Agent = &tool.Agent{RunID: runID}
+			p.grant.Terms = protocol.Terms(p.call)
+			known := p.grant
 			tc.change(&p)
 			g := p.ring.Sign(p.grant, p.place)
 			if slim {
 				// As a workflow sends it.
 				if name == "the run before" {
-					known.RunID = p.call.Agent.RunID
+					known.RunID, known.Terms = p.call.Agent.RunID, p.grant.Terms
 				}
 				g = g.Slim(known)
 				if p.call.ID == callID && p.call.Name == "run" {
@@ -132,13 +138,10 @@ func TestGrants(t *testing.T) {
 				require.Equal(t, []string{"run a"}, b.ran)
 				return
 			}
-			require.Contains(t, r.Failure.Message, tc.want)
+			require.Regexp(t, tc.want, r.Failure.Message)
 			require.Empty(t, b.ran)
 		}
-		if name != "another agent" {
-			// A whole grant does not speak of the agent.
-			t.Run(name, func(t *testing.T) { check(t, false) })
-		}
+		t.Run(name, func(t *testing.T) { check(t, false) })
 		t.Run(name+", slim", func(t *testing.T) { check(t, true) })
 	}
 }
@@ -158,6 +161,7 @@ func TestASlimGrantNeedsAKey(t *testing.T) {
 		b := newBench(t, activities.Config{})
 		call, g, p := b.callOf("run", `{"path":"a"}`)
 		call.Agent = &tool.Agent{RunID: runID}
+		g.Terms = protocol.Terms(call)
 		signed := ring(t).Sign(g, p)
 		if tc.slim {
 			signed = signed.Slim(g)

@@ -58,6 +58,7 @@ func TestRulesAtRunTime(t *testing.T) {
 			call.Tighten = tc.tighten
 			if tc.profile != "" {
 				call.Agent = &tool.Agent{Type: tc.profile}
+				grant.Terms = protocol.Terms(call)
 			}
 			b.granted(ring(t).Sign(grant, place))
 			r := b.invoke(call, "sh")

@@ -11,6 +11,7 @@ import (
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/tool"
+	"github.com/assent-dev/assent/worktree"
 )
 
 // GrantVersion is the version of the header's format.
@@ -26,6 +27,8 @@ type Grant struct {
 	// Source is that of tool.Call: two sources may offer one contract and mean something else.
 	Source      string `json:"source,omitempty"`
 	InputDigest string `json:"input,omitempty"`
+	// Terms is the digest of what else the call tells its worker, see Terms. A grant that is not signed has none.
+	Terms string `json:"terms,omitempty"`
 	// PolicyDigest is the policy's NamedPolicy: it only has to name it, and is under the MAC.
 	PolicyDigest string `json:"policy,omitempty"`
 	// Expires is the last Unix second at which the activity may start; 0 means no bound.
@@ -52,7 +55,28 @@ func NamedPolicy(digest string) string {
 // Known is what the worker of a tool activity knows of its grant by itself: what the call of an agent says, with the contract of
 // the tool that the worker serves, and the digest of the arguments that it has.
 func Known(call tool.Call, digest string) Grant {
-	return Grant{CallID: call.ID, RunID: call.Agent.RunID, ContractHash: call.ContractHash, Source: call.Source, InputDigest: digest}
+	return Grant{CallID: call.ID, RunID: call.Agent.RunID, ContractHash: call.ContractHash, Source: call.Source, InputDigest: digest, Terms: Terms(call)}
+}
+
+// Terms is the digest of what a call tells its worker beside its arguments: where it runs, for whom, who allowed it and under which
+// rules and guards. It is the same before Sent and after Received.
+func Terms(call tool.Call) string {
+	// These are under the MAC themselves, or made of what is.
+	call.ID, call.Name, call.Input, call.InputRef, call.IdempotencyKey, call.Source = "", "", nil, nil, "", ""
+	if call.Isolation == string(worktree.None) {
+		call.Isolation = ""
+	}
+	b, err := json.Marshal(struct {
+		tool.Call
+		ContractHash string `json:"contractHash,omitempty"`
+	}{Call: call})
+	if err != nil {
+		return "unreadable" // nobody can send it
+	}
+	if canonical, err := canonjson.Canonical(b); err == nil {
+		b = canonical
+	}
+	return canonjson.SHA256(b)
 }
 
 // Slim leaves out what the worker knows, if the MAC is over it: what is filled in there and is not what was signed is
@@ -87,7 +111,7 @@ type field struct{ own, known *string }
 // fields pairs what may be left out.
 func (g *Grant) fields(known *Grant) []field {
 	return []field{{&g.CallID, &known.CallID}, {&g.RunID, &known.RunID}, {&g.ContractHash, &known.ContractHash},
-		{&g.Source, &known.Source}, {&g.InputDigest, &known.InputDigest}}
+		{&g.Source, &known.Source}, {&g.InputDigest, &known.InputDigest}, {&g.Terms, &known.Terms}}
 }
 
 // Material is what the MAC is over: the canonical JSON (RFC 8785) of {"grant": g without its mac, "place": p}, where g is
@@ -97,6 +121,9 @@ func (g Grant) Material(p Place) []byte {
 		"policy": g.PolicyDigest}
 	if g.Source != "" {
 		whole["source"] = g.Source
+	}
+	if g.Terms != "" {
+		whole["terms"] = g.Terms
 	}
 	if g.Expires != 0 {
 		whole["exp"] = g.Expires
@@ -152,6 +179,7 @@ func (r Keyring) Empty() bool { return len(r.keys) == 0 }
 func (r Keyring) Sign(g Grant, p Place) Grant {
 	g.Version, g.KeyID, g.MAC = GrantVersion, "", ""
 	if r.Empty() {
+		g.Terms = ""
 		return g
 	}
 	g.KeyID = r.keys[0].ID

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
@@ -89,7 +90,7 @@ func TestSlimGrant(t *testing.T) {
 	whole := tool.Call{ID: "t1.1", Agent: &tool.Agent{RunID: "r"}, ContractHash: "c", Source: "s"}
 	known := protocol.Known(whole, "i")
 	grant := grant
-	grant.Source = "s"
+	grant.Source, grant.Terms = "s", known.Terms
 	signed := r.Sign(grant, place)
 	slim := signed.Slim(known)
 	header, err := json.Marshal(slim)
@@ -107,12 +108,14 @@ func TestSlimGrant(t *testing.T) {
 		"call": with(func(c *tool.Call) { c.ID = "t1.2" }, "i"), "run": with(func(c *tool.Call) { c.Agent.RunID = "r2" }, "i"),
 		"contract": with(func(c *tool.Call) { c.ContractHash = "c2" }, "i"), "input": with(func(*tool.Call) {}, "i2"),
 		"source": with(func(c *tool.Call) { c.Source = "s2" }, "i"),
+		"where":  with(func(c *tool.Call) { c.Dir = "/" }, "i"),
 	} {
 		require.EqualError(t, r.Verify(slim.Full(other), place, "", early), "grant refused: its signature does not match", what)
 		require.NotEqual(t, slim, signed.Slim(other), "what the worker does not know stays: %s", what)
 		require.Equal(t, signed, signed.Slim(other).Full(other), what)
 	}
 	unsigned := protocol.Keyring{}.Sign(grant, place)
+	require.Empty(t, unsigned.Terms, "whoever changes what a call says can make another one")
 	require.Equal(t, unsigned, unsigned.Slim(known), "it is compared, and nothing else")
 	unsigned.InputDigest = ""
 	require.Equal(t, unsigned, unsigned.Full(known))
@@ -166,4 +169,45 @@ func TestSigningWithoutKeysUnsigns(t *testing.T) {
 	g := protocol.Keyring{}.Sign(ring(t, k1).Sign(grant, place), place)
 	require.Empty(t, g.KeyID)
 	require.Empty(t, g.MAC)
+}
+
+// What a worker is told of a call beside its arguments is under the signature, whatever a later version adds to it.
+func TestTerms(t *testing.T) {
+	call := tool.Call{Agent: &tool.Agent{RunID: "r"}, Lease: json.RawMessage(`{"id":"t"}`), Isolation: "none"}
+	terms := protocol.Terms(call)
+	require.Equal(t, canonjson.SHA256([]byte(`{"agent":{"runId":"r","type":""},"lease":{"id":"t"}}`)), terms, "docs/security.md says how it is made")
+	for field, change := range map[string]func(*tool.Call){
+		"agent": func(c *tool.Call) { c.Agent = &tool.Agent{RunID: "r", Label: "x"} }, "approved": func(c *tool.Call) { c.Approved = &tool.Approved{Key: "k"} },
+		"lease": func(c *tool.Call) { c.Lease = json.RawMessage(`{"id":"u"}`) }, "guards": func(c *tool.Call) { c.Guards = []string{"g"} },
+		"tighten": func(c *tool.Call) { c.Tighten = json.RawMessage(`{}`) }, "parents": func(c *tool.Call) { c.Parents = json.RawMessage(`[]`) },
+		"needsApproval": func(c *tool.Call) { c.NeedsApproval = true }, "modified": func(c *tool.Call) { c.Modified = true },
+	} {
+		c := call
+		change(&c)
+		require.NotEqual(t, terms, protocol.Terms(c), field)
+	}
+	elsewhere := map[string]bool{"ID": true, "Name": true, "Input": true, "InputRef": true, "ContractHash": true, "IdempotencyKey": true, "Source": true}
+	for i := range reflect.TypeFor[tool.Call]().NumField() {
+		c := call
+		if f := reflect.ValueOf(&c).Elem().Field(i); f.Kind() == reflect.String {
+			f.SetString("x")
+			name := reflect.TypeFor[tool.Call]().Field(i).Name
+			require.Equal(t, elsewhere[name], terms == protocol.Terms(c), name)
+		}
+	}
+	for _, typ := range []string{protocol.ActivityCallTool, "tool.run"} {
+		c := call
+		c.ID, c.Name, c.ContractHash, c.IdempotencyKey = "t1.1", "run", "0123456789abcdef0123456789abcdef", "k"
+		b, err := json.Marshal(protocol.Sent(c, typ))
+		require.NoError(t, err)
+		var got tool.Call
+		require.NoError(t, json.Unmarshal(b, &got))
+		require.Equal(t, terms, protocol.Terms(protocol.Received(got, typ, "t1.1~2")))
+	}
+	call.Lease = json.RawMessage("{ \"id\" :\"t\" }")
+	require.Equal(t, terms, protocol.Terms(call), "however it is written")
+	call.Lease = json.RawMessage(`"\ud800"`)
+	require.Len(t, protocol.Terms(call), 64, "what has no canonical form is compared as it is written")
+	call.Lease = json.RawMessage(`{`)
+	require.Equal(t, "unreadable", protocol.Terms(call))
 }

@@ -29,7 +29,7 @@ const (
 func (g *gate) dispatch(ctx workflow.Context, p *permit, call tool.Call, queue string) tool.Result {
 	wait := g.patience()
 	p.unseen = true
-	p.known = protocol.Known(call, p.input256)
+	p.call = &call
 	activityType := p.facts.Activity()
 	sent := protocol.Sent(call, activityType)
 	began := false

@@ -35,8 +35,8 @@ type permit struct {
 	// standing lets an approved call be revoked.
 	standing *standing
 	place    protocol.Place
-	// known is what the call's worker knows of the grant without being told.
-	known protocol.Grant
+	// call is what the call's worker is told; nil for one of a team's own.
+	call *tool.Call
 	// verdict and decidedBy are what the decision said; an approved call was asked about.
 	verdict   permission.Verdict
 	decidedBy permission.Decider
@@ -54,10 +54,14 @@ func (p *permit) stamp(ctx workflow.Context, keys protocol.Keyring, activityType
 	}
 	place := p.place
 	place.ActivityType = activityType
+	var known protocol.Grant
+	if p.call != nil {
+		known = protocol.Known(*p.call, p.input256)
+	}
 	g := keys.Sign(protocol.Grant{
 		CallID: p.callID, RunID: p.runID, ContractHash: p.facts.ContractHash, Source: p.facts.Source,
-		InputDigest: p.input256, PolicyDigest: protocol.NamedPolicy(p.policy), Expires: p.expires,
-	}, place).Slim(p.known)
+		InputDigest: p.input256, Terms: known.Terms, PolicyDigest: protocol.NamedPolicy(p.policy), Expires: p.expires,
+	}, place).Slim(known)
 	payload, err := converter.GetDefaultDataConverter().ToPayload(g)
 	if err != nil {
 		return fmt.Errorf("encode grant of %q: %w", p.callID, err)

@@ -77,6 +77,9 @@ func (j *judged) bound(g *protocol.Grant) {
 	if f := j.facts[j.call.Tool]; g.Source != f.Source {
 		j.fail(OtherContract, "its grant is for the source %q, and a tool of %q was frozen", g.Source, f.Source)
 	}
+	if c := j.use.call; c != nil && g.MAC != "" && (g.Terms != "" || c.Agent != nil) && g.Terms != protocol.Terms(*c) {
+		j.fail(OtherCall, "its grant is for another directory, agent, approval or policy than its argument says")
+	}
 	if g.RunID != j.p.run {
 		j.fail(OtherRun, "its grant is of run %s, and run %s decided", g.RunID, j.p.run)
 	}

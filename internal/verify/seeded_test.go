@@ -208,6 +208,7 @@ var seeded = map[string]struct {
 
 	"another contract in the grant": {"asked-and-allowed", func(p *tape) { p.grant(p.at(0, run), set("contract", other)) }, verify.OtherContract},
 	"another contract in the call":  {"asked-and-allowed", func(p *tape) { p.argument(p.at(0, run), set("contractHash", other)) }, verify.OtherContract},
+	"other terms in the grant":      {"asked-and-allowed", func(p *tape) { p.grant(p.at(0, run), set("terms", other)) }, verify.OtherCall},
 	"no toolset was frozen":         {"allowed", func(p *tape) { p.drop(p.endOf(p.at(0, schedules(protocol.ActivityResolveToolset)))) }, verify.OtherContract},
 	"another policy":                {"asked-and-allowed", func(p *tape) { p.grant(p.at(0, run), set("policy", other)) }, verify.OtherPolicy},
 	"the grant of another call":     {"allowed", func(p *tape) { p.grant(p.at(0, schedules("tool.note")), set("call", "t1.1")) }, verify.OtherCall},
@@ -338,6 +339,22 @@ func TestSeededViolationsAreFound(t *testing.T) {
 			require.Contains(t, kinds, tc.want, "%+v", r.Findings)
 			t.Logf("%+v", r.Findings)
 		})
+	}
+}
+
+// What a call tells its worker beside its arguments is under the signature of its grant.
+func TestOtherTermsOfACallAreFound(t *testing.T) {
+	for name, tamper := range map[string]func(*tape){
+		"directory": func(p *tape) { p.argument(p.at(0, run), set("dir", "/")) },
+		"rules":     func(p *tape) { p.argument(p.at(0, run), set("tighten", members{})) },
+	} {
+		p := record(t, "asked-and-allowed")
+		o := verify.Options{Keys: keys(t), Namespace: "default"}
+		require.Empty(t, verify.History(p.events, o).Findings, name)
+		tamper(p)
+		found := verify.History(p.events, o).Findings
+		require.Len(t, found, 1, name)
+		require.Equal(t, verify.BadSignature, found[0].Kind, name)
 	}
 }
 
