@@ -43,6 +43,9 @@ func (e *Engine) frozen(ctx context.Context, f protocol.ToolFacts, running bool)
 		switch {
 		case drift == "":
 			// Its last word holds; the call itself will tell.
+			if ctx.Err() == nil {
+				s.silent()
+			}
 			return def, ""
 		case def == nil:
 			drift = fmt.Sprintf("the tool %q is not to be had: %s", f.Name, cut(err.Error(), 500))

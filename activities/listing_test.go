@@ -2,12 +2,15 @@ package activities
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
 
+	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 )
 
@@ -55,4 +58,35 @@ func TestASourceThatNeverAnswers(t *testing.T) {
 	require.Equal(t, 3, src.asked, "it is not asked again while it has not answered")
 	kept, _ := s.kept("page")
 	require.Nil(t, kept)
+}
+
+// A source whose listing fails while its calls work costs one call a minute its time, and not each.
+func TestASourceThatDoesNotListAnyMore(t *testing.T) {
+	page := tool.MustNew("page", "Gets a page.", func(context.Context, *tool.Context, struct{}) (int, error) { return 0, nil })
+	src := &behaving{do: func() []*tool.Def { return []*tool.Def{page} }}
+	list, err := newSources([]tool.Source{src}, func(string) bool { return false })
+	require.NoError(t, err)
+	e := &Engine{sources: list, log: slog.New(slog.DiscardHandler)}
+	facts := protocol.ToolFacts{Name: "page", Source: "far", ContractHash: page.ContractHash()}
+	_, err = list[0].list(t.Context())
+	require.NoError(t, err)
+	list[0].listed = time.Now().Add(-2 * sourceFresh)
+	src.do = func() []*tool.Def { runtime.Goexit(); return nil }
+	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
+	calls := func(ctx context.Context) error {
+		for range 3 {
+			def, drift := e.frozen(ctx, facts, true)
+			require.Empty(t, drift)
+			require.Same(t, page, def)
+		}
+		require.Equal(t, 2, src.asked)
+		facts.ContractHash = "another"
+		_, drift := e.frozen(ctx, facts, true)
+		require.Contains(t, drift, "another description")
+		require.Equal(t, 3, src.asked, "what is not offered is asked for")
+		return nil
+	}
+	env.RegisterActivity(calls)
+	_, err = env.ExecuteActivity(calls)
+	require.NoError(t, err)
 }

@@ -28,8 +28,8 @@ type source struct {
 
 	mu   sync.Mutex
 	defs []*tool.Def
-	// listed is when defs were asked for.
-	listed time.Time
+	// listed is when defs were asked for, and failed when that was last tried in vain before a call.
+	listed, failed time.Time
 	// running is the listing under way, if any: a source that never answers has one goroutine, and not one for each call.
 	running *listing
 }
@@ -161,11 +161,19 @@ func (s *source) leave(ctx context.Context, dir string) (err error) {
 	return l.Leave(ctx, dir)
 }
 
-// kept returns a tool that the source offered when it was last asked, or nil, and whether that was just now.
+// silent puts down that the source does not say whether a tool has changed.
+func (s *source) silent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = time.Now()
+}
+
+// kept returns a tool that the source offered when it was last asked, or nil, and whether that was just now. One that did not
+// answer just now is not asked again: it would cost each call the time that it has for an answer.
 func (s *source) kept(name string) (d *tool.Def, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh = time.Since(s.listed) < sourceFresh
+	fresh = time.Since(s.listed) < sourceFresh || time.Since(s.failed) < sourceFresh
 	for _, d := range s.defs {
 		if d.Name() == name {
 			return d, fresh
