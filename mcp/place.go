@@ -41,33 +41,52 @@ const (
 
 var errClosed = errors.New("the server is closed")
 
-// session returns the session of the place, making one if there is none. It waits as long as ctx allows.
+// session returns the session of the place, making one if there is none. It waits as long as ctx allows, also for the answer of a
+// program that is asked whether it hangs: a call of one that does takes its whole time, and keeps it from being replaced.
 func (p *place) session(ctx context.Context) (*session, error) {
+	for {
+		conn, m := p.begin()
+		if m != nil {
+			select {
+			case <-m.done:
+				return m.conn, m.err
+			case <-ctx.Done():
+				return nil, p.late(ctx.Err())
+			}
+		}
+		if conn == nil {
+			return nil, errClosed
+		}
+		asked := conn.asked()
+		if asked == nil {
+			return conn, nil
+		}
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("it is asked whether it hangs, and has not answered: %w", ctx.Err())
+		}
+	}
+}
+
+// begin returns the session there is, or the making of one; neither if the place is closed.
+func (p *place) begin() (*session, *making) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed {
-		p.mu.Unlock()
-		return nil, errClosed
+		return nil, nil
 	}
 	if p.current != nil && p.current.broken() {
 		p.drop()
 	}
-	if conn := p.current; conn != nil {
-		p.mu.Unlock()
-		return conn, nil
+	if p.current != nil {
+		return p.current, nil
 	}
-	m := p.making
-	if m == nil {
-		m = &making{done: make(chan struct{}), err: errClosed}
-		p.making = m
-		go p.make(m, pause(p.failures))
+	if p.making == nil {
+		p.making = &making{done: make(chan struct{}), err: errClosed}
+		go p.make(p.making, pause(p.failures))
 	}
-	p.mu.Unlock()
-	select {
-	case <-m.done:
-		return m.conn, m.err
-	case <-ctx.Done():
-		return nil, p.late(ctx.Err())
-	}
+	return nil, p.making
 }
 
 // late is the error of who did not wait long enough.

@@ -38,8 +38,8 @@ type session struct {
 	later   func(func())
 
 	mu sync.Mutex
-	// pinging is set while a silent program is asked whether it hangs.
-	pinging bool
+	// pinging is open while a silent program is asked whether it hangs, and nil else.
+	pinging chan struct{}
 	// useful is set when the server has answered something after it was initialized.
 	useful bool
 	gone   bool

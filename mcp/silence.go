@@ -29,10 +29,17 @@ func (c *session) suspect(before int64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.pinging {
-		c.pinging = true
+	if c.pinging == nil {
+		c.pinging = make(chan struct{})
 		c.later(func() { c.replaceIfHung(before) })
 	}
+}
+
+// asked is closed when the program has been asked whether it hangs; nil if it is not.
+func (c *session) asked() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pinging
 }
 
 // silent reports that nothing came since then and nobody waits: a program that does one thing after the other is busy with a
@@ -49,7 +56,9 @@ func (c *session) replaceIfHung(before int64) {
 	c.wire.forget(x)
 	c.mu.Lock()
 	hangs := ctx.Err() != nil && c.life.Err() == nil && c.silent(before) && c.proc.Stderr() == stderr
-	c.pinging, c.gone = false, c.gone || hangs
+	c.gone = c.gone || hangs
+	close(c.pinging)
+	c.pinging = nil
 	c.mu.Unlock()
 	if hangs {
 		c.wire.say.log.Warn("assent: an MCP server hangs: it answers neither a call nor a ping, and is ended", "pid", c.proc.Pid())

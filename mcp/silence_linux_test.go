@@ -84,6 +84,17 @@ func TestAProgramThatHangs(t *testing.T) {
 	assert.NotEqual(t, conn.proc.Pid(), next.proc.Pid())
 }
 
+// An agent that calls again at once is not one of those who keep the program: its call waits for the ping.
+func TestAProgramThatHangsUnderCallsInARow(t *testing.T) {
+	t.Parallel()
+	echo, conn, _ := aProgram(t, Config{CallTimeout: 5 * time.Second}, silence{call: time.Second, ping: 300 * time.Millisecond})
+	stop(t, conn, syscall.SIGSTOP)
+	r := echo.Invoke(context.Background(), &tool.Context{}, json.RawMessage(`{"text":"a"}`))
+	require.Equal(t, tool.EffectUnknown, r.Code)
+	r = echo.Invoke(context.Background(), &tool.Context{}, json.RawMessage(`{"text":"b"}`))
+	require.Equal(t, tool.OK, r.Code, "%+v", r.Failure)
+}
+
 // A call that others wait for may be what a program is busy with, and one that wakes up in time is kept.
 func TestAProgramThatIsBusy(t *testing.T) {
 	t.Parallel()
@@ -102,9 +113,7 @@ func TestAProgramThatIsBusy(t *testing.T) {
 		assert.Equal(t, tool.Aborted, echo.Invoke(ctx, &tool.Context{}, json.RawMessage(`{"text":"c"}`)).Code)
 	}
 	pinging := func() bool {
-		conn.mu.Lock()
-		defer conn.mu.Unlock()
-		return conn.pinging
+		return conn.asked() != nil
 	}
 	cancelled()
 	assert.False(t, pinging(), "another call is under way")
