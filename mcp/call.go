@@ -43,20 +43,22 @@ func (s *Server) call(ctx context.Context, call *tool.Context, name string, f fa
 	if call.IdempotencyKey != "" {
 		params.Meta = sdk.Meta{MetaIdempotencyKey: call.IdempotencyKey}
 	}
+	tried := false // an attempt of which nobody knows whether it ran
 	for n := 1; ; n++ {
 		conn, err := at.session(ctx)
 		if err != nil {
 			if ctx.Err() == nil && n < attempts && !isConfig(err) && !errors.Is(err, errClosed) {
 				continue
 			}
-			return nil, unsure(lost, s.wrong(fmt.Errorf("%w; the tool did not run", err)))
+			return nil, unsure(lost, s.wrong(fmt.Errorf("%w; %s", err, notRun(tried))))
 		}
 		raw, asked, err := conn.tool(ctx, params)
 		if err == nil {
 			return s.result(call, raw, asked)
 		}
-		again, ran, err := s.judge(ctx, err, asked, f.repeatable)
-		lost = lost || again && ran && !f.reads
+		again, ran, err := s.judge(ctx, err, asked, f.repeatable, tried)
+		tried = tried || again && ran
+		lost = lost || tried && !f.reads
 		if !again || n == attempts {
 			return nil, unsure(lost, err)
 		}
@@ -87,8 +89,16 @@ func unsure(lost bool, err error) error {
 	return tool.Unsure{Message: err.Error() + "; an attempt before may have had its effect, check before trying again"}
 }
 
+// notRun says of an attempt that it did not run, which is all that is known where another one was tried before it.
+func notRun(tried bool) string {
+	if tried {
+		return "it was tried again and did not run then"
+	}
+	return "the tool did not run"
+}
+
 // judge says what an error of a call means: whether to try again, and whether it may have run.
-func (s *Server) judge(ctx context.Context, err error, asked string, repeatable bool) (again, ran bool, told error) {
+func (s *Server) judge(ctx context.Context, err error, asked string, repeatable, tried bool) (again, ran bool, told error) {
 	var f *failure
 	var said *jsonrpc.Error
 	switch {
@@ -107,7 +117,7 @@ func (s *Server) judge(ctx context.Context, err error, asked string, repeatable 
 	case f.answered:
 		return false, true, fmt.Errorf("%w; the tool has run", told)
 	case f.refused:
-		return f.gone, false, fmt.Errorf("%w; the tool did not run", told)
+		return f.gone, false, fmt.Errorf("%w; %s", told, notRun(tried))
 	case repeatable:
 		return true, true, told
 	}

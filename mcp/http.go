@@ -98,8 +98,10 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	case r.Method == http.MethodGet:
 		return w.resumed(r, x, resp, err)
+	case err != nil && x.maySent():
+		return w.failed(r, x, &failure{msg: "the connection broke before it answered: " + w.quoted(err.Error()), gone: true})
 	case err != nil:
-		return w.failed(r, x, &failure{msg: "it cannot be reached: " + w.quoted(err.Error()), refused: !x.maySent(), gone: true})
+		return w.failed(r, x, &failure{msg: "it cannot be reached: " + w.quoted(err.Error()), refused: true, gone: true})
 	}
 	return w.answer(r, x, resp)
 }
@@ -249,7 +251,7 @@ func (w *web) refused(r *http.Request, x *exchange, resp *http.Response, text []
 	status := resp.StatusCode
 	// A server says 408 of a request that did not arrive whole, and as often of one that took it too long.
 	f := &failure{msg: fmt.Sprintf("status %d %s", status, http.StatusText(status)), refused: status >= 300 && status < 500 && status != http.StatusRequestTimeout}
-	inner := errorIn(text)
+	inner, wants := errorIn(text), resp.Header.Get("WWW-Authenticate")
 	// Many servers say 400 for a session that they do not know, with the code that stands for any error; and any error may be
 	// in answer to a call that has had its effect.
 	unknown := status == http.StatusNotFound || status == http.StatusBadRequest && (inner == nil || inner.Code == codeOfServers)
@@ -260,10 +262,15 @@ func (w *web) refused(r *http.Request, x *exchange, resp *http.Response, text []
 		f.msg += " and no answer"
 	case status >= 300 && status < 400:
 		f.msg += ": it redirects, which is not followed; the url has to be the server's own"
+	case status == http.StatusUnauthorized && w.cfg.Token.None() && strings.Contains(wants, "resource_metadata"):
+		f.msg += ": it wants a token by OAuth, which is not done here; tokenEnv or tokenFile names one that you have got"
 	case status == http.StatusUnauthorized && w.cfg.Token.None():
 		f.msg += ": it wants a token; tokenEnv or tokenFile names one"
 	case status == http.StatusUnauthorized:
 		f.msg += ": it does not take the token"
+	}
+	if wants != "" {
+		f.msg += ": it says " + w.quoted(wants)
 	}
 	switch {
 	case inner != nil:

@@ -177,6 +177,39 @@ func TestAProgramLeavesItsDirectory(t *testing.T) {
 	require.Equal(t, tool.OK, r.Code, "whoever comes back has another one")
 }
 
+// A server over HTTP that is killed in the middle of a call. What only reads is tried again, and nobody says that it did not run.
+func TestARealServerOverHTTPIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"-json=false", "-json=true"} {
+		for risk, want := range map[tool.Risk]tool.Code{tool.Undeclared: tool.EffectUnknown, tool.Read: tool.ToolError} {
+			h := mcptest.Serve(t, form)
+			c := real(nil, h.URL)
+			c.Risk = map[string]tool.Risk{"slow": risk}
+			s := start(t, c)
+			slow, started := def(t, s, "slow"), scratch(t)
+			input, err := json.Marshal(in{"seconds": 1000, "started": started})
+			require.NoError(t, err)
+			done := make(chan tool.Result, 1)
+			go func() { done <- slow.Invoke(context.Background(), nil, input) }()
+			firstLine(t, started)
+			p, err := os.FindProcess(h.Pid())
+			require.NoError(t, err)
+			require.NoError(t, p.Kill())
+			r := <-done
+			require.Equal(t, want, r.Code, "%+v", r.Failure)
+			assert.NotContains(t, r.Failure.Message, "the tool did not run")
+			if risk == tool.Undeclared {
+				assert.Contains(t, r.Failure.Message, "the connection broke before it answered")
+			}
+			h.Restart()
+			assert.Equal(t, "on", value(t, s, "echo", in{"text": "on"}))
+			effects, err := os.ReadFile(started)
+			require.NoError(t, err)
+			assert.Equal(t, 1, strings.Count(string(effects), "\n"))
+		}
+	}
+}
+
 func TestARealServerOverHTTPIsRestarted(t *testing.T) {
 	t.Parallel()
 	server := mcptest.Serve(t)

@@ -71,6 +71,17 @@ func goodHandler() http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
 }
 
+// A server that wants OAuth says so in a header.
+func TestAServerThatWantsOAuth(t *testing.T) {
+	t.Parallel()
+	c := httpServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	err := open(t, c).Start(context.Background())
+	assert.ErrorContains(t, err, "it wants a token by OAuth, which is not done here; tokenEnv or tokenFile names one that you have got: it says Bearer resource_metadata=")
+}
+
 func TestASessionThatIsLost(t *testing.T) {
 	t.Parallel()
 	at := &switched{}
