@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -31,6 +32,9 @@ const (
 	idleTime = 5 * time.Minute
 	// sweepTime is how often idle ones are looked for.
 	sweepTime = 30 * time.Second
+	// scratchName begins the name of an empty directory for listings, and scratchTime is when one is taken for left.
+	scratchName = "assent-mcp-"
+	scratchTime = 24 * time.Hour
 )
 
 // take returns the place of a directory, entered, and waits for one as long as ctx allows. The caller leaves it.
@@ -164,17 +168,30 @@ func (ps *places) sweep(since time.Time) {
 func (ps *places) empty() (string, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if ps.scratch != "" {
-		if _, err := os.Stat(ps.scratch); err == nil {
-			return ps.scratch, nil
-		}
+	now := time.Now()
+	if ps.scratch != "" && os.Chtimes(ps.scratch, now, now) == nil {
+		return ps.scratch, nil
 	}
-	dir, err := os.MkdirTemp("", "assent-mcp-")
+	sweepScratch(now.Add(-scratchTime))
+	dir, err := os.MkdirTemp("", scratchName)
 	if err != nil {
 		return "", fmt.Errorf("make an empty directory: %w", err)
 	}
 	ps.scratch = realDir(dir)
 	return ps.scratch, nil
+}
+
+// sweepScratch removes what workers that were killed have left, if nothing is in it and nobody has listed there since then.
+func sweepScratch(since time.Time) {
+	entries, err := os.ReadDir(os.TempDir())
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && strings.HasPrefix(e.Name(), scratchName) && info.ModTime().Before(since) {
+			_ = os.Remove(filepath.Join(os.TempDir(), e.Name())) // fails if there is something in it
+		}
+	}
 }
 
 // close ends all places at once and waits for them.

@@ -100,6 +100,44 @@ func TestPlacesThatNobodyUsesEnd(t *testing.T) {
 	assert.ErrorIs(t, err, errClosed)
 }
 
+// A worker that is killed leaves its directory for listings. Another one removes it a day later, unless somebody put something in.
+func TestDirectoriesThatAreLeft(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("TMPDIR", root)
+	t.Setenv("TMP", root)
+	old := time.Now().Add(-2 * scratchTime)
+	for _, name := range []string{"assent-mcp-left/", "assent-mcp-fresh/", "assent-mcp-full/x", "other/", "assent-mcp-file"} {
+		path := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		if strings.HasSuffix(name, "/") {
+			require.NoError(t, os.MkdirAll(path, 0o700))
+		} else {
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+		}
+	}
+	for _, name := range []string{"assent-mcp-left", "assent-mcp-full", "other", "assent-mcp-file"} {
+		require.NoError(t, os.Chtimes(filepath.Join(root, name), old, old))
+	}
+	s := perDir(t)
+	scratch, err := s.places.empty()
+	require.NoError(t, err)
+	require.NoError(t, os.Chtimes(scratch, old, old))
+	again, err := s.places.empty()
+	require.NoError(t, err)
+	require.Equal(t, scratch, again)
+	sweepScratch(time.Now().Add(-scratchTime))
+	var names []string
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() != filepath.Base(scratch) {
+			names = append(names, e.Name())
+		}
+	}
+	require.Equal(t, []string{"assent-mcp-file", "assent-mcp-fresh", "assent-mcp-full", "other"}, names)
+	require.DirExists(t, scratch, "it was used just now")
+}
+
 func TestThePauseBeforeANewConnection(t *testing.T) {
 	t.Parallel()
 	assert.Zero(t, pause(0))
