@@ -147,7 +147,7 @@ func TestSourcesThatOfferOneName(t *testing.T) {
 	}
 }
 
-// A source that is lost says so by its name and cause, wherever it is missed.
+// A source that is lost says so by its name, and by its cause where no model reads it.
 func TestALostSourceIsNamed(t *testing.T) {
 	src := offers("fetch_page", "Gets a page.")
 	b := newBench(t, callTool(src))
@@ -158,7 +158,7 @@ func TestALostSourceIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, `list tools of source "far": exit status 127`)
 	r := lost.runs(f)
 	require.Equal(t, tool.ContractDrift, r.Code)
-	require.Contains(t, r.Failure.Message, `the tool "fetch_page" is not to be had: list tools of source "far": exit status 127`)
+	require.Equal(t, `the tool "fetch_page" is not to be had: the source "far" does not answer this worker, whose log says why`, r.Failure.Message)
 }
 
 // Sources are asked at once: slow ones together take no longer than one.

@@ -48,7 +48,8 @@ func (e *Engine) frozen(ctx context.Context, f protocol.ToolFacts, running bool)
 			}
 			return def, ""
 		case def == nil:
-			drift = fmt.Sprintf("the tool %q is not to be had: %s", f.Name, cut(err.Error(), 500))
+			// The source's own words pass no redaction here.
+			drift = fmt.Sprintf("the tool %q is not to be had: the source %q does not answer this worker, whose log says why", f.Name, f.Source)
 		}
 		return nil, drift
 	}
