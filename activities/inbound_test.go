@@ -303,6 +303,7 @@ func TestALeaseThatCannotBeUsed(t *testing.T) {
 func TestNoToolWithoutTheInterceptor(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
+	env.SetTestTimeout(10 * time.Minute)
 	env.RegisterActivityWithOptions(activities.RunTool, activity.RegisterOptions{Name: "tool.run"})
 	_, err := env.ExecuteActivity("tool.run", tool.Call{ID: callID, Name: "run"})
 	requireType(t, err, protocol.ErrorDenied, false)
@@ -466,6 +467,7 @@ func TestDynamicTools(t *testing.T) {
 	run := func(name string) (tool.Result, error) {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
+		env.SetTestTimeout(10 * time.Minute)
 		env.SetHeader(b.header)
 		env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{activities.NewInterceptor(b.engine)}})
 		env.RegisterDynamicActivity(activities.RunDynamicTool, activity.DynamicRegisterOptions{})

@@ -230,6 +230,7 @@ func TestGuardedLocalErrorsPassTheListeners(t *testing.T) {
 	b := newPay(t, censor)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
+	env.SetTestTimeout(10 * time.Minute) // of a local activity it is the bound, and is three seconds otherwise
 	env.SetHeader(b.header)
 	env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{activities.NewInterceptor(b.engine)}})
 	pay := func(context.Context, string) error {

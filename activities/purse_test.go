@@ -94,7 +94,7 @@ func TestALostAttemptIsCounted(t *testing.T) {
 	run := func(lost any) (resp protocol.GenerateResponse, told []float64) {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
-		env.SetTestTimeout(time.Minute)
+		env.SetTestTimeout(10 * time.Minute)
 		env.SetWorkerOptions(sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{activities.NewInterceptor(b.engine)}})
 		env.RegisterActivityWithOptions(b.engine.Generate, activity.RegisterOptions{Name: protocol.ActivityGenerate})
 		if lost != nil {

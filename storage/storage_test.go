@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
@@ -115,6 +116,7 @@ func TestTheirsIsToldForWhichRun(t *testing.T) {
 	require.Equal(t, "external:b", s.ID())
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
+	env.SetTestTimeout(10 * time.Minute)
 	put := func(ctx context.Context) (blob.Ref, error) { return s.Put(ctx, []byte("x")) }
 	env.RegisterActivityWithOptions(put, activity.RegisterOptions{Name: "put"})
 	_, err := env.ExecuteActivity("put")

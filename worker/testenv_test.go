@@ -25,6 +25,7 @@ func TestInTheSDKsTestEnvironment(t *testing.T) {
 	for _, tc := range []struct{ answer, says string }{{"allow", ""}, {"deny", "a person denied this call"}} {
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestWorkflowEnvironment()
+		env.SetTestTimeout(10 * time.Minute)
 		env.SetWorkerOptions(sdkworker.Options{Plugins: []sdkworker.Plugin{guard}, DeadlockDetectionTimeout: time.Minute})
 		paid := 0
 		env.RegisterActivityWithOptions(func(_ context.Context, amount int) error { paid += amount; return nil }, activity.RegisterOptions{Name: "pay"})

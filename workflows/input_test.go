@@ -75,6 +75,7 @@ turns:
 func TestNoAgentWithoutTheGate(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	patient(env)
 	env.RegisterWorkflowWithOptions(workflows.Agent, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
 	env.ExecuteWorkflow(protocol.WorkflowAgent, protocol.AgentInput{Prompt: "go", AgentType: "p"})
 	require.ErrorContains(t, env.GetWorkflowError(), "without Assent's plugin")

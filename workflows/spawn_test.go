@@ -346,6 +346,7 @@ func TestBadInputOfSpawn(t *testing.T) {
 func TestSpawnWithoutThePlugin(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	patient(env)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		ctx = workflows.WithBudget(ctx, 1)
 		_, err := workflows.Spawn(ctx, ask("a")).Get(ctx)

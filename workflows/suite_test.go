@@ -134,6 +134,13 @@ func newBench(t *testing.T, s setup) *bench {
 	return b
 }
 
+// patient gives an environment time on a slow machine; a test that hangs is stopped by its package. Beside it options are set
+// with a DeadlockDetectionTimeout, or the SDK's is a second.
+func patient(env *testsuite.TestWorkflowEnvironment) {
+	env.SetTestTimeout(10 * time.Minute)
+	env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute})
+}
+
 // renew gives the agent another environment in which its next run can be.
 func (b *bench) renew() {
 	var suite testsuite.WorkflowTestSuite
