@@ -144,7 +144,9 @@ func TestReadsWhatGitWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, ids := repository(t, blobs)
-			requireAll(t, open(t, dir), ids, blobs) // loose
+			if name == "stored" { // what is loose is the same each time
+				requireAll(t, open(t, dir), ids, blobs)
+			}
 			packAll(t, dir, ids, args...)
 			s := open(t, dir)
 			require.Len(t, s.packs, 1)
@@ -410,13 +412,14 @@ func TestImpossibleObjectsAreErrors(t *testing.T) {
 func TestDeepChain(t *testing.T) {
 	same := []byte("\x01\x01\x90\x01") // copy one byte
 	objects := []object{{1, []byte{3<<4 | 1}, []byte("x")}}
-	for range deepest + 10 {
-		objects = append(objects, object{2, []byte{6<<4 | 4, byte(len(squeezed(same)) + 2)}, same})
+	for back := byte(len(squeezed(same)) + 2); len(objects) < deepest+11; {
+		objects = append(objects, object{2, []byte{6<<4 | 4, back}, same})
 	}
 	objects[1].head[1] = byte(len(squeezed([]byte("x"))) + 1)
-	_, _, err := open(t, made(t, objects...)).Read(named(2))
+	dir := made(t, objects...)
+	_, _, err := open(t, dir).Read(named(2))
 	require.ErrorContains(t, err, "does not end")
-	_, _, err = open(t, made(t, objects...)).Info(named(2))
+	_, _, err = open(t, dir).Info(named(2))
 	require.ErrorContains(t, err, "does not end")
 }
 
