@@ -47,7 +47,7 @@ func serve(ctx context.Context, address, blobs string, stdout io.Writer) error {
 	invoice, err3 := tool.FromActivity("invoice", "Sends an invoice.", []byte(schema), "SendInvoice", "billing",
 		tool.Write, tool.NeedsApproval(), tool.Positional("customer", "cents"))
 	engine, err4 := assent.New(assent.Config{
-		Models: map[string]model.Model{"scripted": scripted.Set{"s": script}}, Tools: []*tool.Def{invoice}, Blobs: store,
+		Models: map[string]model.Model{"scripted": scripted.Set{"s": script}}, Tools: []*tool.Def{invoice}, Blobs: store, DecideTimeout: 20 * time.Second, // a decision that comes late denies
 		Profiles: map[string]config.Profile{"clerk": {Name: "clerk", Models: []string{"scripted:s"}, Tools: []string{"invoice"}}},
 	})
 	c, err5 := client.Dial(client.Options{HostPort: address})

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -52,7 +53,7 @@ func serve(ctx context.Context, address, blobs string, stdout io.Writer) error {
 		return err
 	}
 	engine, err := assent.New(assent.Config{
-		Models: map[string]model.Model{"scripted": scripted.Set{"clerk": play}}, Blobs: store,
+		Models: map[string]model.Model{"scripted": scripted.Set{"clerk": play}}, Blobs: store, DecideTimeout: 20 * time.Second, // a decision that comes late denies
 		Profiles:    map[string]config.Profile{"clerk": {Name: "clerk", Models: []string{"scripted:clerk"}, Tools: []string{"greet"}}},
 		Tools:       []*tool.Def{tool.MustNew("greet", "Writes a greeting.", greet, tool.Write)},
 		Permissions: permission.Layer{Preset: permission.Strict}, // write risk or worse asks

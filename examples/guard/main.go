@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 
 func release(ctx context.Context, address, id string, stdout io.Writer) (done string, err error) {
 	guard, err := assent.NewGuard(assent.GuardConfig{
-		Tools: map[string]tool.Options{"DeployService": {Risk: tool.Execute}}, Permissions: permission.Layer{Preset: permission.Standard},
+		Tools: map[string]tool.Options{"DeployService": {Risk: tool.Execute}}, Permissions: permission.Layer{Preset: permission.Standard}, DecideTimeout: 20 * time.Second,
 	})
 	if err != nil {
 		return "", err

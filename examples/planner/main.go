@@ -54,6 +54,7 @@ func serve(ctx context.Context, address, repo, work string, stdout io.Writer) er
 	host, err1 := trees.HostID()
 	engine, err2 := assent.New(assent.Config{
 		Models: map[string]model.Model{"scripted": scripts()}, Tools: toolbox.Files(), Blobs: store, Worktrees: trees, HostID: host, Client: c,
+		DecideTimeout: 20 * time.Second, // a decision that comes late denies
 		Profiles: map[string]config.Profile{"writer": {Name: "writer", Models: []string{"scripted:intro"}, Tools: []string{"write_file"},
 			Isolation: worktree.Isolation{Kind: worktree.Tree, Repo: "main"}}},
 	})
