@@ -22,14 +22,17 @@ import (
 	"github.com/assent-dev/assent/toolbox"
 )
 
-// alive reports whether a process runs; a zombie does not.
+// alive reports whether a process runs; a zombie does not, and neither does one that was killed and has lost its memory,
+// and with it the mark by which a call finds its own, a moment before it is a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	return fields[0] != "Z" && fields[0] != "X"
+	const exiting = 0x4 // PF_EXITING
+	flags, err := strconv.Atoi(fields[6])
+	return fields[0] != "Z" && fields[0] != "X" && (err != nil || flags&exiting == 0)
 }
 
 // pids waits until n processes of a command have written their number into the files p1 to pn of dir.
