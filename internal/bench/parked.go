@@ -31,10 +31,15 @@ func parked(ctx context.Context, stderr io.Writer) ([]ratio, error) {
 			}
 			least = min(least, one)
 		}
-		questions := shapes[name].Calls
+		questions := float64(shapes[name].Calls)
 		o, r := middle(ours), middle(bare)
-		ratios = append(ratios, ratio{Name: fmt.Sprintf("parked agent with %d pending", questions), Value: (o - r) / float64(questions) / 1000,
-			Unit: "kB more per pending call", AtMost: 5, Ours: o / 1000, Bare: r / 1000, Of: fmt.Sprintf("kB of heap and stacks in the worker for one parked run; a bare one that shows its questions keeps %.1f", least/1000)})
+		line := func(of string, bare float64, what string) ratio {
+			return ratio{Name: fmt.Sprintf("parked agent with %.0f pending", questions) + of, Value: (o - bare) / questions / 1000,
+				Unit: "kB more per pending call", AtMost: 5, Ours: o / 1000, Bare: bare / 1000, Of: what}
+		}
+		ratios = append(ratios, line("", r, "kB of heap and stacks in the worker for one parked run"),
+			line(", of a bare one with the same signs", least,
+				"the same, where the bare run too has a decision, a query, an update, search attributes, memo and page, and shows its questions with them"))
 	}
 	return ratios, nil
 }
