@@ -142,11 +142,11 @@ func TestForeignTypeThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	b := w.billing()
-	w.workForeign(setup{Script: script(oneRefund)}, nil, b.act(t, "refund", "Unheard", tool.Timeouts{ScheduleToStart: time.Second}))
+	w.workForeign(setup{Script: script(oneRefund)}, nil, b.act(t, "refund", "Unheard", tool.Timeouts{ScheduleToStart: 9 * time.Second}))
 	r := w.one()
 	require.Equal(t, tool.ToolError, r.Code, "%+v", r.Failure)
 	require.Contains(t, r.Failure.Message, "does not know it")
-	require.Len(t, w.scheduledAs("Unheard"), 2, "it was tried again before patience ended")
+	require.Len(t, w.scheduledAs("Unheard"), 2, "it was tried again before patience ended, ten seconds later")
 }
 
 // What an activity returns passes the listeners before anybody sees it, and errors do.

@@ -308,9 +308,10 @@ func (w *world) start(in protocol.AgentInput) client.WorkflowRun {
 	return run
 }
 
+// result waits for the end of a run, which may be one of hundreds of turns.
 func (w *world) result() protocol.AgentResult {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	var res protocol.AgentResult
 	require.NoError(w.t, w.c.GetWorkflow(ctx, w.id, "").Get(ctx, &res))
