@@ -71,7 +71,7 @@ func (w *world) plans(id, name string, args ...any) client.WorkflowRun {
 
 func (w *world) got(run client.WorkflowRun, out any) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	require.NoError(w.t, run.Get(ctx, out))
 }

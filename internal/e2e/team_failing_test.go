@@ -161,10 +161,10 @@ func TestCodecFailsOnAnUpdate(t *testing.T) {
 	wk := m.serve()
 	m.ship(order{Service: "api"})
 	q := m.pending(1)[0]
-	before := len(m.history())
+	before := m.happened()
 	fail.set(once(decoding(q.Key)))
 	require.ErrorContains(t, m.resolve(m.c, resolution(q.Key, approval.Allow, "")), errCodec.Error())
-	require.Len(t, m.history(), before)
+	require.Equal(t, before, m.happened())
 	m.again(wk)
 	require.Len(t, m.pending(1), 1)
 	require.NoError(t, m.resolve(m.c, resolution(q.Key, approval.Allow, "")))

@@ -393,6 +393,21 @@ func (w *world) history() []*historypb.HistoryEvent {
 	return out
 }
 
+// happened counts the events beside those of workflow tasks. The server asks a worker about an update in a task that is in history
+// only if the worker is too slow, or takes the update.
+func (w *world) happened() (n int) {
+	w.t.Helper()
+	for _, e := range w.history() {
+		switch e.GetEventType() {
+		case enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+			enumspb.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 // results are what the model was given, in order.
 func (w *world) codes(res protocol.AgentResult) []string {
 	w.t.Helper()
