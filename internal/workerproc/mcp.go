@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
@@ -22,7 +24,11 @@ import (
 type MCP struct {
 	file    *config.File
 	servers []*Server
+	log     *slog.Logger
 }
+
+// slowStart is when the log says which servers a worker waits for.
+const slowStart = 2 * time.Second
 
 // Server is one MCP server of a file. What it offers is known after MCP.Start.
 type Server struct {
@@ -31,6 +37,8 @@ type Server struct {
 	// Tools are what it offered when it was started; Err says why there are none.
 	Tools []*tool.Def
 	Err   error
+	// answered is set when one of these is known.
+	answered atomic.Bool
 }
 
 // OpenMCP makes the servers of these names, all of the file's if there are none, and starts nothing. Errors are
@@ -39,7 +47,7 @@ func OpenMCP(f *config.File, log *slog.Logger, names ...string) (*MCP, error) {
 	if len(names) == 0 {
 		names = slices.Sorted(maps.Keys(f.MCP))
 	}
-	m := &MCP{file: f}
+	m := &MCP{file: f, log: log}
 	for _, name := range names {
 		c := f.MCP[name]
 		s, err := mcp.New(mcp.Config{
@@ -70,12 +78,13 @@ func (m *MCP) Servers() []*Server { return m.servers }
 // Start starts all at once and asks each what it offers. The errors of servers that cannot be used are in them; Start
 // itself returns that of servers which cannot be used together, or of a tool whose name is taken by one of stock.
 func (m *MCP) Start(ctx context.Context, stock []*tool.Def) error {
+	slow := time.AfterFunc(slowStart, m.waits)
+	defer slow.Stop()
 	var all sync.WaitGroup
 	for _, s := range m.servers {
 		all.Go(func() {
-			if s.Err = s.Start(ctx); s.Err == nil {
-				s.Tools, s.Err = s.Server.Tools(ctx)
-			}
+			s.Tools, s.Err = s.Server.Tools(ctx)
+			s.answered.Store(true)
 		})
 	}
 	all.Wait()
@@ -87,6 +96,19 @@ func (m *MCP) Start(ctx context.Context, stock []*tool.Def) error {
 		}
 	}
 	return m.file.Locate("", mcp.Check(m.bare()...))
+}
+
+// waits says which servers have not answered yet.
+func (m *MCP) waits() {
+	var names []string
+	for _, s := range m.servers {
+		if !s.answered.Load() {
+			names = append(names, s.Name())
+		}
+	}
+	if m.log != nil && len(names) > 0 {
+		m.log.Warn("assent: the worker is not ready, because it waits for MCP servers", "servers", names)
+	}
 }
 
 // Failed is the error of the first server that cannot be used and has to be, with its place in the file, or nil.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -89,6 +90,20 @@ func TestNamesOfFirstPartyTools(t *testing.T) {
 	defer func() { require.NoError(t, servers.Close()) }()
 	own := tool.MustNew("a_echo", "Echoes.", func(context.Context, *tool.Context, struct{}) (string, error) { return "", nil })
 	require.EqualError(t, servers.Start(t.Context(), []*tool.Def{own}), path+`:7:6: mcp.a.prefix: the tool "a_echo" is a first-party tool too; a prefix tells them apart`)
+}
+
+// A worker that is not ready yet says what it waits for.
+func TestWhatAWorkerWaitsFor(t *testing.T) {
+	t.Parallel()
+	f, err := config.Load(write(t, withServers(command(mcptest.Command(t)), "command: [sleep, '1000'], startTimeout: 5s")))
+	require.NoError(t, err)
+	out := &line{ready: make(chan struct{})}
+	servers, err := workerproc.OpenMCP(f, slog.New(slog.NewTextHandler(out, nil)))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, servers.Close()) }()
+	require.NoError(t, servers.Start(t.Context(), nil))
+	require.Contains(t, out.String(), "waits for MCP servers")
+	require.Contains(t, out.String(), "b]")
 }
 
 // The ready line counts servers and tools; what no agent gets is said.
