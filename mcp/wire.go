@@ -32,6 +32,9 @@ type wire struct {
 	done    chan struct{}
 	end     func()
 
+	// calm is the reader's.
+	calm calm
+
 	mu      sync.Mutex
 	open    map[jsonrpc.ID]*exchange
 	lastErr error
@@ -45,7 +48,7 @@ const (
 
 func newWire(c sdk.Connection, say *notices, roots []string) *wire {
 	w := &wire{Connection: c, say: say, roots: roots, version: func(string) {}, hide: func(text string) string { return quoted(text) }, replies: make(chan *jsonrpc.Response, mostReplies),
-		done: make(chan struct{}), open: map[jsonrpc.ID]*exchange{}}
+		done: make(chan struct{}), open: map[jsonrpc.ID]*exchange{}, calm: calm{stir: make(chan struct{}, 1)}}
 	w.end = sync.OnceFunc(func() { close(w.done) })
 	go w.reply()
 	return w
@@ -66,6 +69,7 @@ func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
 		w.mu.Lock()
 		w.open[req.ID] = x
 		w.mu.Unlock()
+		w.calm.wake()
 	} else {
 		// A cancellation is sent in the context of what it cancels, and is no part of that.
 		ctx = context.WithValue(ctx, exchangeKey{}, (*exchange)(nil))
@@ -113,7 +117,15 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 				w.asked(m)
 			}
 		}
+		w.calm.dropped(w.busy, w.done)
 	}
+}
+
+// busy reports an open request.
+func (w *wire) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.open) > 0
 }
 
 // answer is what the SDK sees of a response; nil if nobody waits for it.
