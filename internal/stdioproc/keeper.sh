@@ -34,8 +34,9 @@ members() {
 	done
 }
 
-# What a dying process still starts is found by the next look.
-round=0
+# What a dying process still starts is found by the next look. So is one that is just becoming another program: on a busy
+# machine it has no environment for a while. The end is that two looks, some time apart, find nothing.
+round=0 empty=0
 while [ "$round" -lt 60 ]; do
 	[ "$head" ] && kill -KILL "-$head"
 	found=
@@ -43,7 +44,13 @@ while [ "$round" -lt 60 ]; do
 		pid=${f#/proc/}
 		kill -KILL "${pid%/*}" && found=1
 	done
-	[ "$found" ] || exit 0
+	if [ "$found" ]; then
+		empty=0
+	else
+		empty=$((empty + 1))
+		[ "$empty" -ge 2 ] && exit 0
+		sleep 0.5 || sleep 1
+	fi
 	round=$((round + 1))
 	[ "$round" -gt 5 ] && sleep 1
 done 2>/dev/null

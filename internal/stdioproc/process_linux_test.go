@@ -322,10 +322,7 @@ func TestTheKeeperNeedsNothingButAShell(t *testing.T) {
 		for _, search := range []string{"/usr/bin:/bin", "/nowhere"} {
 			t.Run(strings.Join(shell, " ")+" "+search, func(t *testing.T) {
 				tree := &tree{mark: "mark-of-" + strconv.Itoa(os.Getpid()) + filepath.Base(t.TempDir()) + t.Name(), seen: map[int]string{}, sessions: map[int]bool{}}
-				victim := exec.Command("sleep", "1000")
-				victim.Env = []string{"TEXT=one\ntwo\n", markName + "=" + tree.mark, "PATH=/bin"}
-				victim.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-				require.NoError(t, victim.Start())
+				victim := marked(t, tree.mark)
 				witness := exec.Command("sleep", "1000")
 				witness.Env = []string{markName + "=another"}
 				require.NoError(t, witness.Start())
@@ -358,6 +355,40 @@ func TestTheKeeperNeedsNothingButAShell(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestTheKeeperLooksAgain has the first look find nothing, as when a process is just becoming another program.
+func TestTheKeeperLooksAgain(t *testing.T) {
+	real, err := exec.LookPath("grep")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	// The first call asks whether there is such a grep, the second is the first look.
+	script := "#!/bin/sh\necho >>'" + dir + "/calls'\n[ $(wc -l <'" + dir + "/calls') = 2 ] && exit 1\nexec " + real + ` "$@"` + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "grep"), []byte(script), 0o700))
+	mark := "mark-of-" + strconv.Itoa(os.Getpid()) + t.Name()
+	victim := marked(t, mark)
+	s, lives := readStat(victim.Process.Pid)
+	require.True(t, lives)
+	keeper := exec.Command(shell, "-c", keeperScript, "keeper", mark)
+	keeper.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
+	out, err := keeper.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	requireGone(t, map[int]string{victim.Process.Pid: s.start})
+}
+
+// marked starts a process that carries a mark, and waits until it can be seen: for a moment a process has no environment.
+func marked(t *testing.T, mark string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = []string{"TEXT=one\ntwo\n", markName + "=" + mark, "PATH=/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	require.Eventually(t, func() bool {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
+		return err == nil && strings.Contains(string(environ), mark)
+	}, 3*time.Minute, time.Millisecond)
+	return cmd
 }
 
 func TestAMissingProgramLeavesNoKeeper(t *testing.T) {
