@@ -95,7 +95,7 @@ func TestInARunningWorker(t *testing.T) {
 	rule.Close()
 	require.Equal(t, []string{"search OK", "search TOOL_TIMEOUT", "delete OK", "wipe OK"}, clean("search", "delete", "wipe"))
 	// Calls that never ran are observed by an activity of their own, in any order.
-	require.Eventually(t, func() bool { return strings.Count(lines.String(), "\n") == 12 }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(lines.String(), "\n") == 12 }, 3*time.Minute, 20*time.Millisecond)
 	require.ElementsMatch(t, []string{"search OK", "search TOOL_TIMEOUT", "delete DENIED", "wipe UNKNOWN_TOOL", "search OK", "search TOOL_TIMEOUT",
 		"delete DENIED", "wipe DENIED", "search OK", "search TOOL_TIMEOUT", "delete OK", "wipe OK"}, codes(t, lines.String()))
 }

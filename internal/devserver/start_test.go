@@ -150,10 +150,10 @@ func TestServerThatDoesNotStart(t *testing.T) {
 			b, starts := acting(t, c.act)
 			o := StartOptions{Binary: b}
 			if c.port != 0 {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
+				free, err := reserve(StartOptions{})
 				require.NoError(t, err)
-				o.Port = l.Addr().(*net.TCPAddr).Port
-				require.NoError(t, l.Close())
+				o.Port = free.grpc
+				free.release()
 			}
 			_, err := Start(t.Context(), o)
 			var failed *StartError
