@@ -456,7 +456,7 @@ func TestKillsAroundAContinuation(t *testing.T) {
 func TestAnswersRaceWithTheContinuation(t *testing.T) {
 	t.Parallel()
 	rnd := random(t)
-	turns, each := 4, 50
+	turns, each := 2, 50
 	if long() {
 		turns = 20
 	}

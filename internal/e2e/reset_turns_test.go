@@ -73,6 +73,9 @@ func TestResetToAnyTurnOfTen(t *testing.T) {
 	tasks := w.turnTasks(first)
 	require.Len(t, tasks, turns)
 	for i, task := range tasks {
+		if i%3 != 0 && !long() {
+			continue // of the first, the last and two between them
+		}
 		turn, before := i+1, len(w.ran())
 		run := w.reset(first, task)
 		// Turns 2, 4, 6 and 8 ask; the call of a turn that ended before the one that is gone back to is kept.

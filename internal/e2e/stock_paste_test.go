@@ -186,7 +186,10 @@ func TestStockPastedCommandsAreSafe(t *testing.T) {
 			o := newOperator(t)
 			recorder := "#!/bin/sh\nprintf '%s\\0' \"$@\" >starter.args\n"
 			require.NoError(t, os.WriteFile(filepath.Join(o.bin, "starter"), []byte(recorder), 0o755))
-			for _, tc := range []struct{ shell, word, end string }{{"sh", `"allow"`, ""}, {"bash", `"deny"`, protocol.ErrorDenied}} {
+			for i, tc := range []struct{ shell, word, end string }{{"sh", `"allow"`, ""}, {"bash", `"deny"`, protocol.ErrorDenied}} {
+				if len(name)%2 != i && !long() {
+					continue // each text in one of the two
+				}
 				id := uuid.NewString()
 				// The SDK refuses other ids, because it puts them into a header.
 				if strings.IndexFunc(awkward, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {

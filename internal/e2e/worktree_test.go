@@ -221,7 +221,11 @@ turns:
 	w.answer(w.pending(1)[0].Key, "allow")
 	require.Equal(t, protocol.OK, w.result().Status)
 	asked := w.taskThatAsked()
-	for range 5 {
+	times := 2
+	if long() {
+		times = 5
+	}
+	for range times {
 		run = w.reset(run, asked)
 		for !w.settles(run) {
 			w.answer(w.pending(1)[0].Key, "allow")
