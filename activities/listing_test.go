@@ -60,6 +60,43 @@ func TestASourceThatNeverAnswers(t *testing.T) {
 	require.Nil(t, kept)
 }
 
+// announcing is a source that says when it has changed.
+type announcing struct {
+	behaving
+	at time.Time
+}
+
+func (a *announcing) Changed() time.Time {
+	if a.at.IsZero() {
+		panic("boom")
+	}
+	return a.at
+}
+
+// A source that says that it has changed is asked again before the next call, but not without a pause.
+func TestASourceThatSaysThatItHasChanged(t *testing.T) {
+	page := tool.MustNew("page", "Gets a page.", func(context.Context, *tool.Context, struct{}) (int, error) { return 0, nil })
+	src := &announcing{behaving: behaving{do: func() []*tool.Def { return []*tool.Def{page} }}}
+	list, err := newSources([]tool.Source{src}, func(string) bool { return false })
+	require.NoError(t, err)
+	s := list[0]
+	const never = -1
+	fresh := func(age, changed time.Duration) bool {
+		now := time.Now()
+		s.listed = now.Add(-age)
+		if src.at = now.Add(-changed); changed == never {
+			src.at = time.Time{}
+		}
+		_, fresh := s.kept("page")
+		return fresh
+	}
+	require.True(t, fresh(2*time.Second, time.Hour))
+	require.False(t, fresh(2*time.Second, time.Second))
+	require.True(t, fresh(-time.Minute, -2*time.Minute), "a flood of it costs a listing a second")
+	require.True(t, fresh(2*time.Second, never), "it panics")
+	require.False(t, fresh(time.Hour, time.Hour))
+}
+
 // A source whose listing fails while its calls work costs one call a minute its time, and not each.
 func TestASourceThatDoesNotListAnyMore(t *testing.T) {
 	page := tool.MustNew("page", "Gets a page.", func(context.Context, *tool.Context, struct{}) (int, error) { return 0, nil })

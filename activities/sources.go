@@ -18,6 +18,8 @@ const (
 	sourceTime = 30 * time.Second
 	// sourceFresh is how long what a source offered is taken for what it offers, where a tool is about to run.
 	sourceFresh = time.Minute
+	// sourceLeast is the same for a source that says that it has changed, however often it does.
+	sourceLeast = time.Second
 )
 
 // source keeps what a tool.Source offered when it was last asked, so that the calls of an agent find the tools that it
@@ -173,13 +175,28 @@ func (s *source) silent() {
 func (s *source) kept(name string) (d *tool.Def, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh = time.Since(s.listed) < sourceFresh || time.Since(s.failed) < sourceFresh
+	age := time.Since(s.listed)
+	fresh = age < sourceLeast || age < sourceFresh && !s.changed() || time.Since(s.failed) < sourceFresh
 	for _, d := range s.defs {
 		if d.Name() == name {
 			return d, fresh
 		}
 	}
 	return nil, fresh
+}
+
+// changed reports that the source says so since it was last asked. The caller holds the lock.
+func (s *source) changed() (yes bool) {
+	c, ok := s.Source.(tool.Changer)
+	if !ok {
+		return false
+	}
+	defer func() {
+		if recover() != nil {
+			yes = false
+		}
+	}()
+	return c.Changed().After(s.listed)
 }
 
 // source returns the source of a name, or nil.

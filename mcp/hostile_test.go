@@ -40,6 +40,12 @@ var rawServers = map[string]rawServer{
 			write("I got " + strings.ReplaceAll(os.Getenv("MCP_TEST_PASSED"), "\n", " and then ") + strings.Repeat(" and more", 1000))
 		}
 	},
+	"announces": func(r request, write func(string)) {
+		if !usual(r, write) {
+			write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			write(reply(r, `{"content":[]}`))
+		}
+	},
 	"silent": func(request, func(string)) {},
 	"silent at list": func(r request, write func(string)) {
 		if r.Method != "tools/list" {
@@ -340,6 +346,15 @@ func TestManyToolsAndOnesThatChange(t *testing.T) {
 	s := open(t, config(t, "changes"))
 	first := def(t, s, "s_a")
 	assert.NotEqual(t, first.ContractHash(), def(t, s, "s_a").ContractHash())
+}
+
+func TestAServerThatTellsThatItHasChanged(t *testing.T) {
+	t.Parallel()
+	s := start(t, config(t, "announces"))
+	assert.True(t, s.Changed().IsZero())
+	before := time.Now()
+	assert.Equal(t, tool.OK, invoke(context.Background(), t, s, "s_echo", `{}`).Code)
+	assert.False(t, s.Changed().Before(before))
 }
 
 func TestAnAnswerThatIsTooLarge(t *testing.T) {

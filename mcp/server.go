@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/assent-dev/assent/tool"
@@ -22,6 +23,9 @@ type Server struct {
 	// life is the context of connections; end ends it.
 	life context.Context
 	end  context.CancelFunc
+
+	// changed is when a session last told that the list of tools is another one, in nanoseconds of Unix time.
+	changed atomic.Int64
 
 	mu sync.Mutex
 	// offered and refused are of the last listing.
@@ -104,6 +108,15 @@ func (s *Server) wrong(err error) error {
 		return fmt.Errorf("mcp server %q: no answer in time: %w", s.cfg.Name, err)
 	}
 	return fmt.Errorf("mcp server %q: %w", s.cfg.Name, err)
+}
+
+// Changed is when the server last told that its list of tools is another one; the zero time if it never did. Over HTTP that is heard
+// only while a request is open.
+func (s *Server) Changed() time.Time {
+	if at := s.changed.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // Refused returns the tools of the last listing that are not offered, and why.

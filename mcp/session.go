@@ -112,6 +112,7 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 		conn.wire = newWire(conn.lines, s.say, roots)
 		conn.wire.hide = hide
 	}
+	conn.wire.changed = func() { s.changed.Store(time.Now().UnixNano()) }
 	client := sdk.NewClient(&sdk.Implementation{Name: "assent", Version: "1"}, &sdk.ClientOptions{Capabilities: caps,
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true}})
 	x := &exchange{}

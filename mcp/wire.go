@@ -24,6 +24,8 @@ type wire struct {
 	roots []string
 	// version is told the protocol version that was agreed on.
 	version func(string)
+	// changed is told that the server's list of tools is another one.
+	changed func()
 	// hide makes words of the server fit for an error.
 	hide func(string) string
 
@@ -47,7 +49,7 @@ const (
 )
 
 func newWire(c sdk.Connection, say *notices, roots []string) *wire {
-	w := &wire{Connection: c, say: say, roots: roots, version: func(string) {}, hide: func(text string) string { return quoted(text) }, replies: make(chan *jsonrpc.Response, mostReplies),
+	w := &wire{Connection: c, say: say, roots: roots, version: func(string) {}, changed: func() {}, hide: func(text string) string { return quoted(text) }, replies: make(chan *jsonrpc.Response, mostReplies),
 		done: make(chan struct{}), open: map[jsonrpc.ID]*exchange{}, calm: calm{stir: make(chan struct{}, 1)}}
 	w.end = sync.OnceFunc(func() { close(w.done) })
 	go w.reply()
@@ -115,6 +117,8 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 		case *jsonrpc.Request:
 			if m.IsCall() {
 				w.asked(m)
+			} else if m.Method == methodChanged {
+				w.changed()
 			}
 		}
 		w.calm.dropped(w.busy, w.done)
@@ -172,6 +176,8 @@ func (w *wire) answer(r *jsonrpc.Response) *jsonrpc.Response {
 const (
 	methodPing  = "ping"
 	methodRoots = "roots/list"
+	// methodChanged is no question.
+	methodChanged = "notifications/tools/list_changed"
 )
 
 // asked answers what a server asks. Nothing waits for it.

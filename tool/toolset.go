@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/assent-dev/assent/fault"
 )
@@ -15,6 +16,12 @@ import (
 type Source interface {
 	Name() string
 	Tools(ctx context.Context) ([]*Def, error)
+}
+
+// A Changer is a Source that may hear that what it offers has changed; Changed is when it last did. It is asked again before the
+// next call then, and not only after a while.
+type Changer interface {
+	Changed() time.Time
 }
 
 // A Leaver is a Source that keeps something for a working directory, such as a program that runs in it. Leave ends that
