@@ -95,14 +95,19 @@ func TestNamesOfFirstPartyTools(t *testing.T) {
 // A worker that is not ready yet says what it waits for.
 func TestWhatAWorkerWaitsFor(t *testing.T) {
 	t.Parallel()
-	f, err := config.Load(write(t, withServers(command(mcptest.Command(t)), "command: [sleep, '1000'], startTimeout: 5s")))
+	f, err := config.Load(write(t, withServers(command(mcptest.Command(t)), "command: [sleep, '1000'], startTimeout: 5m")))
 	require.NoError(t, err)
-	out := &line{ready: make(chan struct{})}
+	out := &line{want: "waits for MCP servers", ready: make(chan struct{})}
 	servers, err := workerproc.OpenMCP(f, slog.New(slog.NewTextHandler(out, nil)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, servers.Close()) }()
-	require.NoError(t, servers.Start(t.Context(), nil))
-	require.Contains(t, out.String(), "waits for MCP servers")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-out.ready
+		cancel()
+	}()
+	require.NoError(t, servers.Start(ctx, nil))
 	require.Contains(t, out.String(), "b]")
 }
 
