@@ -53,7 +53,7 @@ func (e *Engine) frozen(ctx context.Context, f protocol.ToolFacts, running bool)
 		}
 		return nil, drift
 	}
-	def, _ = s.kept(f.Name)
+	def, _, _ = s.last(f.Name)
 	if drift = drifted(def, f); drift != "" {
 		return nil, drift
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,6 +96,63 @@ func TestASourceThatSaysThatItHasChanged(t *testing.T) {
 	require.True(t, fresh(-time.Minute, -2*time.Minute), "a flood of it costs a listing a second")
 	require.True(t, fresh(2*time.Second, never), "it panics")
 	require.False(t, fresh(time.Hour, time.Hour))
+}
+
+// A source that answered again after it had failed is one like any other, and what it says of a change counts.
+func TestASourceThatListsAgain(t *testing.T) {
+	page := tool.MustNew("page", "Gets a page.", func(context.Context, *tool.Context, struct{}) (int, error) { return 0, nil })
+	src := &announcing{behaving: behaving{do: func() []*tool.Def { return []*tool.Def{page} }}, at: time.Now().Add(-time.Hour)}
+	list, err := newSources([]tool.Source{src}, func(string) bool { return false })
+	require.NoError(t, err)
+	s := list[0]
+	fresh := func() bool {
+		_, fresh := s.kept("page")
+		return fresh
+	}
+	s.listed = time.Now().Add(-time.Hour)
+	s.silent()
+	require.True(t, fresh())
+	src.at = time.Now().Add(time.Second)
+	require.False(t, fresh(), "it has changed since it failed")
+	s.silent()
+	_, err = s.list(t.Context())
+	require.NoError(t, err)
+	s.listed, src.at = time.Now().Add(-time.Minute/2), time.Now().Add(-time.Second)
+	require.False(t, fresh(), "it has changed since it answered")
+}
+
+// hanging is a source that does not say whether it has changed.
+type hanging struct {
+	behaving
+	stuck chan struct{}
+	asked atomic.Int64
+}
+
+func (h *hanging) Changed() time.Time {
+	h.asked.Add(1)
+	<-h.stuck
+	return time.Time{}
+}
+
+// A source that does not say whether it has changed, because it is asked what it offers, holds up nobody. It is asked again then.
+func TestASourceThatDoesNotSayWhetherItHasChanged(t *testing.T) {
+	page := tool.MustNew("page", "Gets a page.", func(context.Context, *tool.Context, struct{}) (int, error) { return 0, nil })
+	src := &hanging{behaving: behaving{do: func() []*tool.Def { return []*tool.Def{page} }}, stuck: make(chan struct{})}
+	list, err := newSources([]tool.Source{src}, func(string) bool { return false })
+	require.NoError(t, err)
+	s := list[0]
+	s.listed, s.defs = time.Now().Add(-time.Minute/2), []*tool.Def{page}
+	for range 3 {
+		d, fresh := s.kept("page")
+		require.Same(t, page, d)
+		require.False(t, fresh)
+	}
+	require.Equal(t, int64(1), src.asked.Load(), "one goroutine waits for it, and not one for each call")
+	_, err = s.list(t.Context())
+	require.NoError(t, err)
+	_, fresh := s.kept("page")
+	require.True(t, fresh, "it was asked just now")
+	close(src.stuck)
 }
 
 // A source whose listing fails while its calls work costs one call a minute its time, and not each.

@@ -30,8 +30,10 @@ type source struct {
 
 	mu   sync.Mutex
 	defs []*tool.Def
-	// listed is when defs were asked for, and failed when that was last tried in vain before a call.
+	// listed is when defs were asked for, and failed when that was last tried in vain before a call, if it has not answered since.
 	listed, failed time.Time
+	// notice is the question under way whether it has changed, if any.
+	notice *notice
 	// running is the listing under way, if any: a source that never answers has one goroutine, and not one for each call.
 	running *listing
 }
@@ -113,7 +115,7 @@ func (s *source) ask(ctx context.Context, l *listing) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.running = nil; l.err == nil {
-			s.defs, s.listed = l.defs, l.began
+			s.defs, s.listed, s.failed = l.defs, l.began, time.Time{}
 		}
 		close(l.done)
 	}()
@@ -171,32 +173,77 @@ func (s *source) silent() {
 }
 
 // kept returns a tool that the source offered when it was last asked, or nil, and whether that was just now. One that did not
-// answer just now is not asked again: it would cost each call the time that it has for an answer.
+// answer just now, and has not said since that it has changed, is not asked again: it would cost each call the time that it has
+// for an answer.
 func (s *source) kept(name string) (d *tool.Def, fresh bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	age := time.Since(s.listed)
-	fresh = age < sourceLeast || age < sourceFresh && !s.changed() || time.Since(s.failed) < sourceFresh
-	for _, d := range s.defs {
-		if d.Name() == name {
-			return d, fresh
-		}
+	d, listed, failed := s.last(name)
+	age := time.Since(listed)
+	if age < sourceLeast {
+		return d, true
 	}
-	return nil, fresh
+	if age >= sourceFresh && time.Since(failed) >= sourceFresh {
+		return d, false
+	}
+	changed, said := s.changed()
+	fresh = age < sourceFresh && said && !changed.After(listed)
+	return d, fresh || time.Since(failed) < sourceFresh && !changed.After(failed)
 }
 
-// changed reports that the source says so since it was last asked. The caller holds the lock.
-func (s *source) changed() (yes bool) {
+// last returns a tool that the source offered when it was last asked, or nil, when that was, and since when it does not answer.
+func (s *source) last(name string) (d *tool.Def, listed, failed time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.defs {
+		if d.Name() == name {
+			return d, s.listed, s.failed
+		}
+	}
+	return nil, s.listed, s.failed
+}
+
+// notice is one question to a source whether it has changed. Its answer may be read when done is closed.
+type notice struct {
+	done chan struct{}
+	at   time.Time
+}
+
+// noticeTime is how long a source may take to say whether it has changed. One that is busy with a listing may not say it before.
+const noticeTime = time.Second
+
+// changed is when the source says that it has changed, and whether it says so in time.
+func (s *source) changed() (at time.Time, said bool) {
 	c, ok := s.Source.(tool.Changer)
 	if !ok {
-		return false
+		return time.Time{}, true
 	}
+	s.mu.Lock()
+	n := s.notice
+	if n == nil {
+		n = &notice{done: make(chan struct{})}
+		s.notice = n
+		go s.hear(c, n)
+	}
+	s.mu.Unlock()
+	late := time.NewTimer(noticeTime)
+	defer late.Stop()
+	select {
+	case <-n.done:
+		return n.at, true
+	case <-late.C:
+		return time.Time{}, false
+	}
+}
+
+// hear waits for what a source says, whatever it does.
+func (s *source) hear(c tool.Changer, n *notice) {
 	defer func() {
-		if recover() != nil {
-			yes = false
-		}
+		_ = recover()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.notice = nil
+		close(n.done)
 	}()
-	return c.Changed().After(s.listed)
+	n.at = c.Changed()
 }
 
 // source returns the source of a name, or nil.
@@ -212,7 +259,7 @@ func (e *Engine) source(name string) *source {
 // served returns the tool of a call as far as this worker has it, and asks nobody.
 func (e *Engine) served(call tool.Call) *tool.Def {
 	if s := e.source(call.Source); s != nil {
-		d, _ := s.kept(call.Name)
+		d, _, _ := s.last(call.Name)
 		return d
 	}
 	def, _ := e.cfg.Pipeline.Lookup(call.Name)

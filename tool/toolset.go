@@ -18,8 +18,8 @@ type Source interface {
 	Tools(ctx context.Context) ([]*Def, error)
 }
 
-// A Changer is a Source that may hear that what it offers has changed; Changed is when it last did. It is asked again before the
-// next call then, and not only after a while.
+// A Changer is a Source that may hear that what it offers has changed; Changed is when it last did, and says so at once. It is
+// asked again before the next call then, and not only after a while.
 type Changer interface {
 	Changed() time.Time
 }
