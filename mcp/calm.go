@@ -11,10 +11,11 @@ type calm struct {
 	stir chan struct{}
 }
 
-// A server may send mostTalk messages in each calmTime.
+// A server may send mostTalk messages in each calmTime. A large one counts as one for each talkSize bytes.
 const (
 	mostTalk = 100
 	calmTime = 100 * time.Millisecond
+	talkSize = 4 << 10
 )
 
 func (c *calm) wake() {
@@ -24,12 +25,12 @@ func (c *calm) wake() {
 	}
 }
 
-// dropped is called after a message that nobody waited for.
-func (c *calm) dropped(busy func() bool, done <-chan struct{}) {
+// dropped is called after a message of that many bytes that nobody waited for.
+func (c *calm) dropped(size int, busy func() bool, done <-chan struct{}) {
 	if now := time.Now(); now.Sub(c.since) >= calmTime {
 		c.since, c.count = now, 0
 	}
-	if c.count++; c.count <= mostTalk {
+	if c.count += 1 + size/talkSize; c.count <= mostTalk {
 		return
 	}
 	select {
@@ -39,7 +40,7 @@ func (c *calm) dropped(busy func() bool, done <-chan struct{}) {
 	if busy() {
 		return
 	}
-	pause := time.NewTimer(calmTime)
+	pause := time.NewTimer(calmTime * time.Duration(c.count) / mostTalk)
 	defer pause.Stop()
 	select {
 	case <-pause.C:

@@ -47,7 +47,7 @@ type incoming struct {
 }
 
 const (
-	// mostGarbage bounds what a program may print between two messages, in bytes.
+	// mostGarbage bounds what a program may print between two messages, in bytes, and empty lines.
 	mostGarbage = 4 << 20
 	// mostLine bounds a line that is passed over; one without an end is no message.
 	mostLine = 512 << 20
@@ -93,19 +93,20 @@ func (l *lines) read() {
 		}
 		msgs, ok := l.parse(line, long)
 		if !ok {
-			passed += len(line) + 1
+			msgs = nil
 			l.pass(line)
-			if passed > mostGarbage {
-				l.deliver(incoming{err: fmt.Errorf("it prints to its standard output, which is for messages alone: %q", l.printed())})
-				return
-			}
-			continue
 		}
 		if long != nil && msgs == nil {
 			l.deliver(incoming{err: tooLarge()})
 			return
 		}
-		passed = 0
+		if passed += len(line) + 1; len(msgs) > 0 {
+			passed = 0
+		}
+		if passed > mostGarbage {
+			l.deliver(incoming{err: fmt.Errorf("it prints to its standard output, which is for messages alone: %q", l.printed())})
+			return
+		}
 		for _, m := range msgs {
 			if !l.deliver(incoming{msg: m}) {
 				return

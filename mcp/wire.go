@@ -109,19 +109,22 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			w.end()
 			return nil, err
 		}
+		size := 0
 		switch m := msg.(type) {
 		case *jsonrpc.Response:
+			size = len(m.Result)
 			if answer := w.answer(m); answer != nil {
 				return answer, nil
 			}
 		case *jsonrpc.Request:
+			size = len(m.Params)
 			if m.IsCall() {
 				w.asked(m)
 			} else if m.Method == methodChanged {
 				w.changed()
 			}
 		}
-		w.calm.dropped(w.busy, w.done)
+		w.calm.dropped(size, w.busy, w.done)
 	}
 }
 
