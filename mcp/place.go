@@ -13,6 +13,9 @@ import (
 type place struct {
 	server *Server
 	dir    string
+	// life is the context of its connections; end ends it.
+	life context.Context
+	end  context.CancelFunc
 
 	mu      sync.Mutex
 	current *session
@@ -104,7 +107,7 @@ func (p *place) drop() {
 	if p.failures++; p.current.wasUseful() {
 		p.failures = 0
 	}
-	p.server.later(p.current.close)
+	p.server.later(p.dir, p.current.close)
 	p.current = nil
 }
 
@@ -117,7 +120,7 @@ func pause(failures int) time.Duration {
 
 // make makes a connection in the server's own time, so that it outlives whoever asked for it first.
 func (p *place) make(m *making, wait time.Duration) {
-	ctx, cancel := context.WithTimeout(p.server.life, wait+connectTime(p.server.cfg.StartTimeout))
+	ctx, cancel := context.WithTimeout(p.life, wait+connectTime(p.server.cfg.StartTimeout))
 	defer cancel()
 	conn, err := p.try(ctx, wait)
 	p.mu.Lock()
@@ -126,7 +129,7 @@ func (p *place) make(m *making, wait time.Duration) {
 	p.making = nil
 	switch {
 	case p.closed && conn != nil:
-		p.server.later(conn.close)
+		p.server.later(p.dir, conn.close)
 	case p.closed:
 	case err != nil:
 		p.failures++
@@ -177,8 +180,9 @@ func (p *place) idle() (time.Time, bool) {
 	return p.used, p.users == 0
 }
 
-// shut lets nobody in any more.
+// shut lets nobody in any more, and gives up a connection that is being made.
 func (p *place) shut() {
+	p.end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
@@ -186,8 +190,8 @@ func (p *place) shut() {
 
 // close ends the place and waits for its session to end.
 func (p *place) close() {
+	p.shut()
 	p.mu.Lock()
-	p.closed = true
 	conn, m := p.current, p.making
 	p.current = nil
 	p.mu.Unlock()

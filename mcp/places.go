@@ -73,6 +73,7 @@ func (ps *places) enter(dir string) (*place, <-chan struct{}, error) {
 		return nil, ps.freed, nil
 	}
 	p := &place{server: ps.server, dir: dir, used: time.Now()}
+	p.life, p.end = context.WithCancel(ps.server.life)
 	if ps.byDir == nil {
 		ps.byDir = map[string]*place{}
 	}
@@ -109,7 +110,7 @@ func (ps *places) evict() bool {
 	}
 	delete(ps.byDir, oldest.dir)
 	oldest.shut()
-	ps.server.later(oldest.close)
+	ps.server.later(oldest.dir, oldest.close)
 	return true
 }
 
@@ -126,10 +127,14 @@ func (ps *places) forget(dir string) *place {
 	return p
 }
 
-// realDir is what the system calls a directory, because servers compare paths with that: /private/tmp is another name than /tmp.
+// realDir is what the system calls a directory, because servers compare paths with that: /private/tmp is another name than /tmp. One
+// that is gone is called as before.
 func realDir(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		return real
+	}
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
+		return filepath.Join(parent, filepath.Base(dir))
 	}
 	return dir
 }
@@ -159,7 +164,7 @@ func (ps *places) sweep(since time.Time) {
 		if _, err := os.Stat(dir); at.Before(since) || os.IsNotExist(err) {
 			delete(ps.byDir, dir)
 			p.shut()
-			ps.server.later(p.close)
+			ps.server.later(dir, p.close)
 		}
 	}
 }

@@ -100,6 +100,90 @@ func TestPlacesThatNobodyUsesEnd(t *testing.T) {
 	assert.ErrorIs(t, err, errClosed)
 }
 
+// ending is a session that does not end before stuck is closed.
+func ending(t *testing.T) (conn *session, stuck chan struct{}) {
+	t.Helper()
+	conn, stuck = &session{wire: &wire{done: make(chan struct{})}}, make(chan struct{})
+	close(conn.wire.done)
+	began := make(chan struct{})
+	go conn.closing.Do(func() {
+		close(began)
+		<-stuck
+	})
+	<-began
+	return conn, stuck
+}
+
+// Whoever leaves a directory waits for all programs that were started there, also for those that were given up before.
+func TestALeftDirectoryHasNoPrograms(t *testing.T) {
+	t.Parallel()
+	for name, giveUp := range map[string]func(*Server, *place){
+		"nobody has used it": func(s *Server, p *place) {
+			p.leave()
+			s.places.sweep(time.Now().Add(time.Hour))
+		},
+		"others need its place": func(s *Server, p *place) {
+			p.leave()
+			s.places.mu.Lock()
+			defer s.places.mu.Unlock()
+			s.places.evict()
+		},
+		"it is broken": func(_ *Server, p *place) {
+			_, _ = p.session(context.Background())
+			p.leave()
+		},
+		"none": func(_ *Server, p *place) { p.leave() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := perDir(t), realDir(t.TempDir())
+			p, err := s.places.take(context.Background(), dir)
+			require.NoError(t, err)
+			conn, stuck := ending(t)
+			p.current = conn
+			giveUp(s, p)
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			require.ErrorContains(t, s.Leave(ctx, dir), "has not ended yet")
+			close(stuck)
+			require.NoError(t, s.Leave(context.Background(), dir))
+			require.Empty(t, s.leaving)
+		})
+	}
+}
+
+// A program that is still starting when its directory is left is not waited for.
+func TestALeftDirectoryStartsNoProgram(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{Name: "s", Command: []string{"sleep", "1000"}, PerDir: true, StartTimeout: time.Hour})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	p, err := s.places.take(context.Background(), realDir(dir))
+	require.NoError(t, err)
+	_, m := p.begin()
+	require.NoError(t, s.Leave(context.Background(), dir))
+	<-m.done
+	require.ErrorIs(t, m.err, errClosed)
+	p.leave()
+	require.NoError(t, s.Close())
+}
+
+// A directory that is gone is still the one of which a program was started.
+func TestADirectoryThatIsGoneIsLeft(t *testing.T) {
+	t.Parallel()
+	s, root := perDir(t), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(root, "real"), 0o700))
+	require.NoError(t, os.Symlink("real", filepath.Join(root, "link")))
+	dir := filepath.Join(root, "link", "tree")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	p, err := s.places.take(context.Background(), realDir(dir))
+	require.NoError(t, err)
+	p.leave()
+	require.NoError(t, os.Remove(dir))
+	require.NoError(t, s.Leave(context.Background(), dir))
+	require.Empty(t, s.places.byDir)
+}
+
 // A worker that is killed leaves its directory for listings. Another one removes it a day later, unless somebody put something in.
 func TestDirectoriesThatAreLeft(t *testing.T) {
 	root := t.TempDir()

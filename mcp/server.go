@@ -31,9 +31,10 @@ type Server struct {
 	// offered and refused are of the last listing.
 	offered []*tool.Def
 	refused []Refused
-	// ending counts sessions that are being closed, until closed is set.
-	ending sync.WaitGroup
-	closed bool
+	// ending counts sessions that are being closed, until closed is set; leaving does by directory.
+	ending  sync.WaitGroup
+	closed  bool
+	leaving map[string]*leaving
 }
 
 // Refused is a tool that is not offered, and why.
@@ -49,7 +50,7 @@ func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, say: &notices{log: c.Log}, silence: silence{call: silentCall, ping: silentPing}}
+	s := &Server{cfg: c, say: &notices{log: c.Log}, silence: silence{call: silentCall, ping: silentPing}, leaving: map[string]*leaving{}}
 	if names := s.Unset(); len(names) > 0 {
 		c.Log.Warn("assent: an MCP server is to get variables that the worker does not have", "passEnv", names)
 	}
@@ -145,30 +146,61 @@ func (s *Server) names() []string {
 	return names
 }
 
-// later closes something that nobody waits for but Close.
-func (s *Server) later(end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		go end()
-		return
-	}
-	s.ending.Go(end)
+// leaving counts what ends in one directory; done is closed when there is nothing left.
+type leaving struct {
+	count int
+	done  chan struct{}
 }
 
-// Leave ends the program of a directory, and returns when it has ended with all that it has started. Calls under way fail.
+// later closes something of a directory that nobody waits for but Close, and who leaves the directory.
+func (s *Server) later(dir string, end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leaving[dir]
+	if l == nil {
+		l = &leaving{done: make(chan struct{})}
+		s.leaving[dir] = l
+	}
+	l.count++
+	run := func() {
+		end()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if l.count--; l.count == 0 {
+			delete(s.leaving, dir)
+			close(l.done)
+		}
+	}
+	if s.closed {
+		go run()
+		return
+	}
+	s.ending.Go(run)
+}
+
+// left is closed when nothing ends in a directory; nil if that is so.
+func (s *Server) left(dir string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.leaving[dir]; l != nil {
+		return l.done
+	}
+	return nil
+}
+
+// Leave ends the programs of a directory, and returns when they have ended with all that they have started, also those that were
+// given up before. Calls under way fail.
 func (s *Server) Leave(ctx context.Context, dir string) error {
-	p := s.places.forget(realDir(dir))
-	if p == nil {
+	real := realDir(dir)
+	if p := s.places.forget(real); p != nil {
+		s.later(real, p.close)
+	}
+	left := s.left(real)
+	if dir == "" || left == nil {
 		return nil
 	}
-	ended := make(chan struct{})
-	s.later(func() {
-		defer close(ended)
-		p.close()
-	})
 	select {
-	case <-ended:
+	case <-left:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("mcp server %q: its program for %s has not ended yet: %w", s.cfg.Name, dir, ctx.Err())

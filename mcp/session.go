@@ -33,7 +33,7 @@ type session struct {
 	// keys are not shown.
 	keys []secret.Secret
 
-	// silence and later are the server's.
+	// silence and later are the server's, the latter for the session's directory.
 	silence silence
 	later   func(func())
 
@@ -82,7 +82,7 @@ func unspoken(err error) bool {
 
 // open makes a session in one version of the protocol.
 func (s *Server) open(ctx context.Context, dir, version string) (*session, error) {
-	conn := &session{life: s.life, silence: s.silence, later: s.later}
+	conn := &session{life: s.life, silence: s.silence, later: func(end func()) { s.later(dir, end) }}
 	var roots []string
 	caps := &sdk.ClientCapabilities{}
 	if dir != "" {
@@ -136,7 +136,7 @@ func (s *Server) open(ctx context.Context, dir, version string) (*session, error
 		return conn, nil
 	}
 	err := conn.why(ctx, x, got.err, mostStderr)
-	s.later(conn.close)
+	s.later(dir, conn.close)
 	return nil, err
 }
 
