@@ -23,6 +23,7 @@ type jobs struct {
 	mark string
 	// grace is how long a process may take to obey SIGTERM before it gets SIGKILL.
 	grace time.Duration
+	began time.Time
 
 	mu     sync.Mutex
 	closed bool
@@ -34,7 +35,7 @@ type jobs struct {
 func newJobs(grace time.Duration) *jobs {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails, see crypto/rand
-	return &jobs{mark: hex.EncodeToString(random[:]), grace: grace, left: map[int]bool{}}
+	return &jobs{mark: hex.EncodeToString(random[:]), grace: grace, began: time.Now(), left: map[int]bool{}}
 }
 
 // run starts cmd, waits for it and returns its exit code, 128 plus the signal for a process that died of one. The

@@ -127,6 +127,18 @@ func TestNothingOutlivesACancelledCall(t *testing.T) {
 	}
 }
 
+// A process that is just becoming another program has no environment, and so no mark; one that has left its session is found all
+// the same.
+func TestNothingOutlivesACallWhileItBecomesAnotherProgram(t *testing.T) {
+	for range 25 {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "loop"), []byte("echo x > turned\nexec sh loop\n"), 0o600))
+		got := ok[toolbox.Output](t, all(t)["shell"], dir, args{"command": "setsid sh -c 'echo $$ > p1; exec sh loop' &\nwhile ! test -s turned; do sleep 0.01; done; echo returned"})
+		require.Equal(t, "returned\n", got.Stdout)
+		none(t, pids(t, dir, 1))
+	}
+}
+
 func TestForegroundCommandsThatIgnoreSignalsDie(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -69,6 +69,26 @@ func TestAProgramThatEndsAtOnceSaysWhy(t *testing.T) {
 	require.EqualError(t, p.Err(), "sh has ended: signal: killed; it wrote nothing to stderr")
 }
 
+// A process that is just becoming another program has no environment, and so no mark; one that has left its session is found all
+// the same.
+func TestWhatBecomesAnotherProgramIsEnded(t *testing.T) {
+	for range 25 {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "loop"), []byte("echo x > turned\nexec sh loop\n"), 0o600))
+		p := start(t, Config{Dir: dir}, `setsid sh -c 'echo $$ > left; exec sh loop' > /dev/null 2>&1 & while ! test -s turned; do sleep 0.01; done`)
+		<-p.Done()
+		text, err := os.ReadFile(filepath.Join(dir, "left"))
+		require.NoError(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+		s, lives := readStat(pid)
+		if lives = lives && s.young(time.Hour); lives { // and is not just ending
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		require.False(t, lives, "%+v", s)
+	}
+}
+
 // stuck is a log that hangs at its first line.
 type stuck struct {
 	slog.Handler

@@ -31,6 +31,7 @@ const shell = "/bin/sh"
 type tree struct {
 	mark   string
 	keeper *exec.Cmd
+	made   time.Time
 	pipe   *os.File // to the keeper
 
 	mu sync.Mutex
@@ -45,7 +46,7 @@ type tree struct {
 func newTree(log *slog.Logger) (*tree, error) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails, see crypto/rand
-	t := &tree{mark: hex.EncodeToString(random[:]), seen: map[int]string{}, sessions: map[int]bool{}}
+	t := &tree{mark: hex.EncodeToString(random[:]), made: time.Now(), seen: map[int]string{}, sessions: map[int]bool{}}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
