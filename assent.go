@@ -22,3 +22,6 @@ func New(cfg Config) (*Plugin, error) { return worker.New(cfg) }
 
 // NewGuard returns the gate alone as a Plugin, or a *fault.ConfigError.
 func NewGuard(cfg GuardConfig) (*Plugin, error) { return worker.NewGuard(cfg) }
+
+// HeartbeatThrottle is worker.HeartbeatThrottle.
+const HeartbeatThrottle = worker.HeartbeatThrottle

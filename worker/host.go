@@ -19,7 +19,7 @@ func (p *Plugin) startHost(parts *parts) error {
 	}
 	w := worker.New(p.client, parts.hostQueue, worker.Options{
 		DisableWorkflowWorker: true, Interceptors: parts.install(nil), WorkerStopTimeout: 5 * time.Second,
-		MaxHeartbeatThrottleInterval: beat,
+		MaxHeartbeatThrottleInterval: HeartbeatThrottle,
 	})
 	registerHost(w, parts.engine)
 	err := p.registerTools(w)

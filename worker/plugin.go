@@ -233,9 +233,6 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 		most := eager
 		o.WorkerOptions.MaxEagerActivityReservationsPerWorkflowTask = &most
 	}
-	if p.agents && o.WorkerOptions.MaxHeartbeatThrottleInterval == 0 {
-		o.WorkerOptions.MaxHeartbeatThrottleInterval = beat
-	}
 	if o.WorkerOptions.StickyScheduleToStartTimeout == 0 {
 		// How long a run waits for a worker that crashed before another one takes it.
 		o.WorkerOptions.StickyScheduleToStartTimeout = 2 * time.Second
@@ -246,9 +243,11 @@ func (p *Plugin) ConfigureWorker(_ context.Context, o worker.PluginConfigureWork
 // eager is how many activities of one task the worker that asks for them may take along at once, if it has room.
 const eager = 16
 
-// beat is how often a tool that runs reports life, at least, and hears that it is cancelled. The SDK would hold reports back for
-// eight of the ten seconds after which the server takes a worker for lost: one that starves for two would lose its calls.
-const beat = 4 * time.Second
+// HeartbeatThrottle is the MaxHeartbeatThrottleInterval of a worker that runs agents and tools and nothing else: a tool hears of a
+// cancellation within that time. The SDK would hold reports of life back for eight of the ten seconds after which the server takes
+// a worker for lost, and one that starves for two loses its calls. The Plugin sets it on no worker of a team's: the SDK tries a report for as long as
+// that and then cancels the activity, so one that has a minute would not outlive a server that is away for five seconds.
+const HeartbeatThrottle = 4 * time.Second
 
 // alone refuses a worker that has another Plugin of ours: only the outer one would act, and what the inner one was
 // to guard would run unguarded.

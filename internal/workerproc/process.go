@@ -201,7 +201,7 @@ func (p *Process) start(cfg engine.Config, deadlockDetection time.Duration) erro
 	}
 	p.worker = worker.New(p.Server.Client, p.Queue, worker.Options{
 		Plugins: []worker.Plugin{plugin}, DeploymentOptions: versioning(p.deployment),
-		DeadlockDetectionTimeout: deadlockDetection,
+		DeadlockDetectionTimeout: deadlockDetection, MaxHeartbeatThrottleInterval: engine.HeartbeatThrottle,
 		OnFatalError: func(err error) {
 			select {
 			case p.fatal <- err:
