@@ -71,15 +71,7 @@ func sum(v []int) (n int) {
 
 // record runs an agent of a thousand calls and writes the histories of its runs. It returns the number of events of each.
 func (b *bench) record(ctx context.Context, kind, dir string) (events []int, err error) {
-	run, err := b.begin(ctx, kind, "long")
-	if err != nil {
-		return nil, err
-	}
-	first := run.GetRunID()
-	if err := ended(ctx, kind, run); err != nil {
-		return nil, err
-	}
-	histories, err := b.histories(ctx, run, first)
+	histories, err := b.whole(ctx, kind, "long")
 	if err != nil {
 		return nil, err
 	}

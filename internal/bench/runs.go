@@ -110,8 +110,8 @@ func spans(events []*historypb.HistoryEvent) []span {
 	return out
 }
 
-// turns runs an agent of a shape and returns what its turns cost.
-func (b *bench) turns(ctx context.Context, kind, name string) ([]span, error) {
+// whole runs an agent of a shape to its end and returns the histories of its runs.
+func (b *bench) whole(ctx context.Context, kind, name string) ([]*historypb.History, error) {
 	run, err := b.begin(ctx, kind, name)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,12 @@ func (b *bench) turns(ctx context.Context, kind, name string) ([]span, error) {
 	if err := ended(ctx, kind, run); err != nil {
 		return nil, err
 	}
-	all, err := b.histories(ctx, run, first)
+	return b.histories(ctx, run, first)
+}
+
+// turns runs an agent of a shape and returns what its turns cost.
+func (b *bench) turns(ctx context.Context, kind, name string) ([]span, error) {
+	all, err := b.whole(ctx, kind, name)
 	if err != nil {
 		return nil, err
 	}
