@@ -42,6 +42,7 @@ var Rooms = []Room{
 	{"fault", 0, "what failed, and whether trying again can help", nil, effects},
 	{"internal/canonjson", 0, "canonical JSON bytes and their sha256", nil, effects},
 	{"internal/hostname", 0, "the one form of a host, for rules and for connections", []string{"golang.org/x/net/idna"}, effects},
+	{"internal/procfs", 0, "which processes of a Linux host live, carry a mark or are just beginning, and signals to no other", nil, []string{"os/exec", "net", "net/http"}},
 	{"permission/argv", 0, "shell text to segments of literal tokens; token patterns", []string{shell + "/syntax"}, effects},
 
 	{"blob", 1, "content-addressed bytes: the interface, the directory driver and the one in memory", nil, nil},

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/assent-dev/assent/fault"
+	"github.com/assent-dev/assent/internal/procfs"
 )
 
 func start(t *testing.T, c Config, script string, args ...string) *Process {
@@ -81,8 +82,8 @@ func TestWhatBecomesAnotherProgramIsEnded(t *testing.T) {
 		require.NoError(t, err)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 		require.NoError(t, err)
-		s, lives := readStat(pid)
-		if lives = lives && s.young(time.Hour); lives { // and is not just ending
+		s, lives := procfs.Read(pid)
+		if lives = lives && s.Becoming(time.Hour); lives { // and is not just ending
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		require.False(t, lives, "%+v", s)
@@ -185,9 +186,9 @@ func pids(t *testing.T, dir string, names ...string) map[int]string {
 			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
 			return err == nil
 		}, 3*time.Minute, time.Millisecond, name)
-		s, ok := readStat(pid)
+		s, ok := procfs.Read(pid)
 		require.True(t, ok, "%s does not live", name)
-		found[pid] = s.start
+		found[pid] = s.Start
 	}
 	return found
 }
@@ -196,7 +197,7 @@ func requireGone(t *testing.T, pids map[int]string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		for pid, start := range pids {
-			if s, ok := readStat(pid); ok && s.start == start {
+			if s, ok := procfs.Read(pid); ok && s.Start == start {
 				return false
 			}
 		}
@@ -211,8 +212,8 @@ func TestCloseEndsTheWholeTree(t *testing.T) {
 	require.NoError(t, p.Close())
 	requireNobodyIn(t, dir)
 	for pid, start := range all {
-		s, ok := readStat(pid)
-		require.False(t, ok && s.start == start, "%d lives", pid)
+		s, ok := procfs.Read(pid)
+		require.False(t, ok && s.Start == start, "%d lives", pid)
 	}
 }
 
@@ -238,8 +239,8 @@ func TestWhatAHeadLeavesEndsWithIt(t *testing.T) {
 	<-p.Done()
 	requireNobodyIn(t, dir)
 	for pid, start := range all {
-		s, ok := readStat(pid)
-		require.False(t, ok && s.start == start, "%d lives", pid)
+		s, ok := procfs.Read(pid)
+		require.False(t, ok && s.Start == start, "%d lives", pid)
 	}
 	require.ErrorContains(t, p.Err(), "exit status 5")
 }
@@ -356,7 +357,7 @@ func TestTheKeeperNeedsNothingButAShell(t *testing.T) {
 					require.NoError(t, err, "%s", out)
 					require.Empty(t, string(out))
 					if in == done {
-						_, lives := readStat(victim.Process.Pid)
+						_, lives := procfs.Read(victim.Process.Pid)
 						require.True(t, lives, "it was told that all is done")
 					}
 				}
@@ -370,7 +371,7 @@ func TestTheKeeperNeedsNothingButAShell(t *testing.T) {
 				keeper.Env, keeper.Stdin = []string{"PATH=" + search}, strings.NewReader(strconv.Itoa(group.Process.Pid)+"\n")
 				require.NoError(t, keeper.Run())
 				require.Error(t, group.Wait())
-				_, lives := readStat(witness.Process.Pid)
+				_, lives := procfs.Read(witness.Process.Pid)
 				require.True(t, lives)
 			})
 		}
@@ -387,13 +388,13 @@ func TestTheKeeperLooksAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "grep"), []byte(script), 0o700))
 	mark := "mark-of-" + strconv.Itoa(os.Getpid()) + t.Name()
 	victim := marked(t, mark)
-	s, lives := readStat(victim.Process.Pid)
+	s, lives := procfs.Read(victim.Process.Pid)
 	require.True(t, lives)
 	keeper := exec.Command(shell, "-c", keeperScript, "keeper", mark)
 	keeper.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	out, err := keeper.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	requireGone(t, map[int]string{victim.Process.Pid: s.start})
+	requireGone(t, map[int]string{victim.Process.Pid: s.Start})
 }
 
 // marked starts a process that carries a mark, and waits until it can be seen: for a moment a process has no environment.
@@ -421,7 +422,7 @@ func TestAMissingProgramLeavesNoKeeper(t *testing.T) {
 	for _, path := range commands {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		require.NoError(t, err)
-		if s, ok := readStat(pid); ok && s.parent == os.Getpid() {
+		if s, ok := procfs.Read(pid); ok && s.Parent == os.Getpid() {
 			text, _ := os.ReadFile(path)
 			require.NotContains(t, string(text), "assent-keeper")
 		}
