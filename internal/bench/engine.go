@@ -89,8 +89,9 @@ func engine(ctx context.Context, only string, stdout, stderr io.Writer) error {
 
 // both measures the bare loop and our agents in turn, so that what else the machine does meets both.
 func both[T any](times int, of func(kind string) (T, error)) (ours, bare []T, err error) {
+	kinds := []string{kindBare, kindAgent}
 	for range times {
-		for _, kind := range []string{kindBare, kindAgent} {
+		for _, kind := range kinds {
 			one, err := of(kind)
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", kind, err)
@@ -101,6 +102,8 @@ func both[T any](times int, of func(kind string) (T, error)) (ours, bare []T, er
 				ours = append(ours, one)
 			}
 		}
+		// Neither is always the one that finds what the other has left to do.
+		slices.Reverse(kinds)
 	}
 	return ours, bare, nil
 }

@@ -12,7 +12,7 @@ func (b *bench) perCall(ctx context.Context) ([]ratio, error) {
 	var out []ratio
 	for _, c := range []struct{ what, shape string }{{"read", "read"}, {"write", "single"}} {
 		var marked []span
-		ours, bare, err := both(8, func(kind string) ([]span, error) {
+		ours, bare, err := both(16, func(kind string) ([]span, error) {
 			if kind == kindBare && c.what == "write" {
 				one, err := b.turns(ctx, kind, "marked")
 				if err != nil {
@@ -45,7 +45,7 @@ func (b *bench) perCall(ctx context.Context) ([]ratio, error) {
 // tenReads compares a turn of ten reads with one round trip of the bare loop.
 func (b *bench) tenReads(ctx context.Context) ([]ratio, error) {
 	var single []span
-	ours, bare, err := both(5, func(kind string) ([]span, error) {
+	ours, bare, err := both(10, func(kind string) ([]span, error) {
 		if kind == kindBare {
 			one, err := b.turns(ctx, kind, "single")
 			if err != nil {
