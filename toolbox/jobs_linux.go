@@ -13,22 +13,23 @@ func sysProcAttr() *syscall.SysProcAttr {
 }
 
 // signal sends sig to every living process of the call and returns how many there are. It says that there is none only if no
-// process may yet turn out to be one.
+// process may yet turn out to be one, or have left one.
 func (j *jobs) signal(sig syscall.Signal) int {
-	return procfs.Settled(func() (int, bool) { return j.look(sig) })
+	return procfs.Settled(j.began, func(l *procfs.Look) (int, bool) { return j.look(l, sig) })
 }
 
 // look is one look of signal. unclear says that there was a process of which it cannot be told whose it is.
-func (j *jobs) look(sig syscall.Signal) (found int, unclear bool) {
-	all, err := procfs.Others()
+func (j *jobs) look(l *procfs.Look, sig syscall.Signal) (found int, unclear bool) {
+	all, err := l.Others()
 	if err != nil {
 		return j.signalGroups(sig), false
 	}
-	for _, p := range all {
-		own, told := j.owns(p)
+	for p := range all {
+		own, told := j.owns(l, p)
 		unclear = unclear || !told
-		if own && p.Signal(sig) {
+		if own {
 			found++
+			p.Signal(sig)
 		}
 	}
 	return found, unclear
@@ -36,12 +37,12 @@ func (j *jobs) look(sig syscall.Signal) (found int, unclear bool) {
 
 // owns reports whether a process belongs to the call: it carries the mark, or is a member of one of the sessions that the call
 // left behind. told is false for one that has no environment and is not older than the call.
-func (j *jobs) owns(p procfs.Process) (own, told bool) {
+func (j *jobs) owns(l *procfs.Look, p procfs.Process) (own, told bool) {
 	j.mu.Lock()
 	left := j.left[p.Session]
 	j.mu.Unlock()
 	if left {
 		return true, true
 	}
-	return p.Carries(markName, j.mark, j.began)
+	return l.Carries(p, markName, j.mark)
 }

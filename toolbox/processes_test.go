@@ -139,6 +139,25 @@ func TestNothingOutlivesACallWhileItBecomesAnotherProgram(t *testing.T) {
 	}
 }
 
+// One that goes on in another process and session again and again is found all the same.
+func TestNothingOutlivesACallByForking(t *testing.T) {
+	for range 10 {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "hop"), []byte("test -e stop && exit\necho x >> beats\nsetsid sh hop &\n"), 0o600))
+		ok[toolbox.Output](t, all(t)["shell"], dir, args{"command": "sh hop > /dev/null 2>&1 &\nwhile ! test -s beats; do sleep 0.01; done; sleep 0.05"})
+		beats := func() int64 {
+			info, err := os.Stat(filepath.Join(dir, "beats"))
+			require.NoError(t, err)
+			return info.Size()
+		}
+		was := beats()
+		time.Sleep(100 * time.Millisecond) // many beats
+		is := beats()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "stop"), nil, 0o600))
+		require.Equal(t, was, is)
+	}
+}
+
 func TestForegroundCommandsThatIgnoreSignalsDie(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,23 +18,24 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	signal := func() (found int, unclear bool) {
-		all, err := procfs.Others()
+	signal := func(l *procfs.Look) (found int, unclear bool) {
+		all, err := l.Others()
 		if err != nil {
 			return 0, false
 		}
-		for _, p := range all {
-			carries, told := p.Carries("MARK", "mine", began)
+		for p := range all {
+			carries, told := l.Carries(p, "MARK", "mine")
 			unclear = unclear || !told
-			if carries && p.Signal(syscall.SIGTERM) {
+			if carries {
 				found++
+				p.Signal(syscall.SIGTERM)
 			}
 		}
 		return found, unclear
 	}
-	fmt.Println("asked to end:", procfs.Settled(signal))
+	fmt.Println("asked to end:", procfs.Settled(began, signal))
 	fmt.Println(cmd.Wait())
-	fmt.Println("left:", procfs.Settled(signal))
+	fmt.Println("left:", procfs.Settled(began, signal))
 	// Output:
 	// asked to end: 1
 	// signal: terminated

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -40,12 +41,17 @@ func TestRead(t *testing.T) {
 	session, _, errno := syscall.RawSyscall(syscall.SYS_GETSID, uintptr(cmd.Process.Pid), 0, 0)
 	require.Zero(t, errno)
 	require.Equal(t, int(session), p.Session)
-	all, err := procfs.Others()
-	require.NoError(t, err)
-	require.Contains(t, all, p)
-	for _, other := range all {
-		require.NotEqual(t, os.Getpid(), other.ID)
-	}
+	procfs.Settled(time.Now(), func(l *procfs.Look) (int, bool) {
+		seq, err := l.Others()
+		require.NoError(t, err)
+		all := slices.Collect(seq)
+		require.Contains(t, all, p)
+		for n, other := range all {
+			require.NotEqual(t, os.Getpid(), other.ID)
+			require.True(t, n == 0 || other.ID < all[n-1].ID, "the newest first")
+		}
+		return 1, false
+	})
 
 	require.NoError(t, cmd.Process.Kill())
 	require.Eventually(t, func() bool { _, lives := procfs.Read(cmd.Process.Pid); return !lives }, time.Minute, time.Millisecond, "a zombie does not live")
@@ -80,7 +86,15 @@ func TestSignalContinues(t *testing.T) {
 }
 
 func TestCarries(t *testing.T) {
-	long := time.Now().Add(-time.Hour)
+	settled(t, testCarries)
+}
+
+// settled gives a test one look at what has begun in an hour.
+func settled(t *testing.T, test func(*testing.T, *procfs.Look)) {
+	procfs.Settled(time.Now().Add(-time.Hour), func(l *procfs.Look) (int, bool) { test(t, l); return 1, false })
+}
+
+func testCarries(t *testing.T, l *procfs.Look) {
 	mine, ok := procfs.Read(os.Getpid())
 	require.True(t, ok)
 	path := os.Getenv("PATH")
@@ -89,7 +103,7 @@ func TestCarries(t *testing.T) {
 		name, value string
 		carries     bool
 	}{{"PATH", path, true}, {"PATH", path[1:], false}, {"ATH", path, false}, {"PATH", "", false}} {
-		carries, told := mine.Carries(c.name, c.value, long)
+		carries, told := l.Carries(mine, c.name, c.value)
 		require.True(t, told)
 		require.Equal(t, c.carries, carries, "%s=%s", c.name, c.value)
 	}
@@ -97,20 +111,39 @@ func TestCarries(t *testing.T) {
 	// Threads of the kernel have no environment at any time.
 	kernel, ok := procfs.Read(2)
 	if ok && kernel.Parent == 0 {
-		_, told := kernel.Carries("PATH", path, long)
+		_, told := l.Carries(kernel, "PATH", path)
 		require.True(t, told)
 	}
 }
 
 func TestSettled(t *testing.T) {
 	looks := 0
-	require.Equal(t, 2, procfs.Settled(func() (int, bool) {
+	require.Equal(t, 2, procfs.Settled(time.Now(), func(*procfs.Look) (int, bool) {
 		if looks++; looks == 3 {
 			return 2, true
 		}
 		return 0, true
 	}))
 	require.Equal(t, 3, looks)
-	require.Zero(t, procfs.Settled(func() (int, bool) { return 0, false }))
-	require.Zero(t, procfs.Settled(func() (int, bool) { return 0, true }), "it ends although it is not told")
+	require.Zero(t, procfs.Settled(time.Now(), func(*procfs.Look) (int, bool) { return 0, false }))
+	require.Zero(t, procfs.Settled(time.Now(), func(*procfs.Look) (int, bool) { return 0, true }), "it ends although it is not told")
+}
+
+// One that ends between the listing and its turn may have left another one: there is one more look, and not more for a zombie.
+func TestSettledLooksAgainForOneThatHasEnded(t *testing.T) {
+	cmd := sleeper(t, "ends")
+	looks := 0
+	require.Equal(t, 1, procfs.Settled(time.Now(), func(l *procfs.Look) (found int, unclear bool) {
+		all, err := l.Others()
+		require.NoError(t, err)
+		if looks++; looks == 1 {
+			require.NoError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+		}
+		for p := range all {
+			require.NotEqual(t, cmd.Process.Pid, p.ID)
+		}
+		return looks - 1, false
+	}))
+	require.Equal(t, 2, looks)
 }

@@ -428,3 +428,23 @@ func TestAMissingProgramLeavesNoKeeper(t *testing.T) {
 		}
 	}
 }
+
+// A program that goes on in another process and session again and again is found all the same.
+func TestWhatForksAgainAndAgainIsEnded(t *testing.T) {
+	for range 5 {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "hop"), []byte("test -e stop && exit\necho x >> beats\nsetsid sh hop &\n"), 0o600))
+		p := start(t, Config{Dir: dir}, `sh hop > /dev/null 2>&1 & while ! test -s beats; do sleep 0.01; done; sleep 0.05`)
+		<-p.Done()
+		beats := func() int64 {
+			info, err := os.Stat(filepath.Join(dir, "beats"))
+			require.NoError(t, err)
+			return info.Size()
+		}
+		was := beats()
+		time.Sleep(100 * time.Millisecond) // many beats
+		is := beats()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "stop"), nil, 0o600))
+		require.Equal(t, was, is)
+	}
+}

@@ -1,6 +1,7 @@
 package stdioproc
 
 import (
+	"iter"
 	"os/exec"
 	"syscall"
 
@@ -24,47 +25,52 @@ func wait(cmd *exec.Cmd, rest func()) error {
 }
 
 // signal sends sig to every living process of the tree and returns how many there are. It says that there is none only if no
-// process may yet turn out to be one.
+// process may yet turn out to be one, or have left one.
 func (t *tree) signal(sig syscall.Signal) int {
-	return procfs.Settled(func() (int, bool) { return t.look(sig) })
+	return procfs.Settled(t.made, func(l *procfs.Look) (int, bool) { return t.look(l, sig) })
 }
 
 // look is one look of signal. unclear says that there was a process of which it cannot be told whose it is.
-func (t *tree) look(sig syscall.Signal) (found int, unclear bool) {
+func (t *tree) look(l *procfs.Look, sig syscall.Signal) (found int, unclear bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.head == 0 {
 		return 0, false
 	}
-	all, err := procfs.Others()
+	all, err := l.Others()
 	if err != nil {
 		// No process directory. A zombie counts as a member here, so that there is nothing to count.
 		t.signalGroup(sig)
 		return 0, false
 	}
-	members, unclear := t.members(all)
+	sent := map[int]bool{}
+	members, unclear := t.members(l, all, func(p procfs.Process) { sent[p.ID] = true; p.Signal(sig) })
 	for _, p := range members {
-		if p.Signal(sig) {
-			found++
+		if !sent[p.ID] {
+			p.Signal(sig)
 		}
 	}
-	return found, unclear
+	return len(members), unclear
 }
 
 // members returns the processes of the tree: those that carry the mark, those that were members before, those of the session of a
 // member, which is the tree's own, and all that these have started.
-// unclear says that there is one without an environment that is not older than the tree.
-func (t *tree) members(all []procfs.Process) (own map[int]procfs.Process, unclear bool) {
+// unclear says that there is one without an environment that is not older than the tree. met is told of one that is known by itself
+// at once, after what it has started was read.
+func (t *tree) members(l *procfs.Look, others iter.Seq[procfs.Process], met func(procfs.Process)) (own map[int]procfs.Process, unclear bool) {
 	own = map[int]procfs.Process{}
+	var all []procfs.Process
 	add := func(p procfs.Process) {
 		own[p.ID], t.seen[p.ID], t.sessions[p.Session] = p, p.Start, true
 	}
 	t.sessions[t.head] = true
 	var bare []int
-	for _, p := range all {
-		switch marked, told := p.Carries(markName, t.mark, t.made); {
+	for p := range others {
+		all = append(all, p)
+		switch marked, told := l.Carries(p, markName, t.mark); {
 		case marked || t.sessions[p.Session] || t.seen[p.ID] == p.Start:
 			add(p)
+			met(p)
 		case !told:
 			bare = append(bare, p.ID)
 		}
