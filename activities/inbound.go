@@ -209,9 +209,12 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	if err := converter.GetDefaultDataConverter().FromPayload(payload, &g); err != nil {
 		return refuse("the grant cannot be read")
 	}
-	slim := g
+	slim, terms := g, ""
 	if protocol.IsTool(info.ActivityType.Name) && call.Agent != nil {
-		g = g.Full(protocol.Known(call, inputDigest))
+		known := protocol.Known(call, inputDigest)
+		g, terms = g.Full(known), known.Terms
+	} else if g.Terms != "" {
+		terms = protocol.Terms(call)
 	}
 	place := protocol.Place{Namespace: info.Namespace, WorkflowID: info.WorkflowExecution.ID,
 		ActivityType: info.ActivityType.Name, ActivityID: info.ActivityID}
@@ -247,7 +250,7 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 	case protocol.IsTool(info.ActivityType.Name) && (g.CallID != call.ID || g.ContractHash != call.ContractHash || g.Source != call.Source):
 		// An activity of the team's own has no contract here, although an agent that uses it has one.
 		return refuse("the grant is for another contract or source")
-	case protocol.IsTool(info.ActivityType.Name) && g.MAC != "" && (g.Terms != "" || call.Agent != nil) && g.Terms != protocol.Terms(call):
+	case protocol.IsTool(info.ActivityType.Name) && g.MAC != "" && (g.Terms != "" || call.Agent != nil) && g.Terms != terms:
 		return refuse("the grant is for another directory, agent, approval or policy than the call says")
 	case g.RunID == info.WorkflowExecution.RunID || repeatable:
 		return nil

@@ -117,21 +117,8 @@ func (g *Grant) fields(known *Grant) []field {
 // Material is what the MAC is over: the canonical JSON (RFC 8785) of {"grant": g without its mac, "place": p}, where g is
 // whole. The format is published in docs/security.md, so that a worker in another language can check a grant.
 func (g Grant) Material(p Place) []byte {
-	whole := map[string]any{"v": g.Version, "call": g.CallID, "run": g.RunID, "contract": g.ContractHash, "input": g.InputDigest,
-		"policy": g.PolicyDigest}
-	if g.Source != "" {
-		whole["source"] = g.Source
-	}
-	if g.Terms != "" {
-		whole["terms"] = g.Terms
-	}
-	if g.Expires != 0 {
-		whole["exp"] = g.Expires
-	}
-	if g.KeyID != "" {
-		whole["kid"] = g.KeyID
-	}
-	b, err := json.Marshal(map[string]any{"grant": whole, "place": p})
+	b, err := json.Marshal(material{Place: p, Grant: signed{Call: g.CallID, Contract: g.ContractHash, Expires: g.Expires, Input: g.InputDigest, Key: g.KeyID,
+		Policy: g.PolicyDigest, Run: g.RunID, Source: g.Source, Terms: g.Terms, Version: g.Version}})
 	if err == nil {
 		b, err = canonjson.Canonical(b)
 	}
@@ -140,6 +127,26 @@ func (g Grant) Material(p Place) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// material is what Material encodes.
+type material struct {
+	Grant signed `json:"grant"`
+	Place Place  `json:"place"`
+}
+
+// signed is a Grant of which nothing is left out that has to be there, in the order of the canonical form.
+type signed struct {
+	Call     string `json:"call"`
+	Contract string `json:"contract"`
+	Expires  int64  `json:"exp,omitempty"`
+	Input    string `json:"input"`
+	Key      string `json:"kid,omitempty"`
+	Policy   string `json:"policy"`
+	Run      string `json:"run"`
+	Source   string `json:"source,omitempty"`
+	Terms    string `json:"terms,omitempty"`
+	Version  int    `json:"v"`
 }
 
 // GrantKey is a secret that workers share.

@@ -1,6 +1,7 @@
 package canonjson
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,18 +14,19 @@ type scanner struct {
 	pos  int
 	out  []byte
 	text []byte // the decoded string that was read last
+	keys []byte // the decoded keys of all members, one after another
 	path []step // where in the document pos is, for errors
 }
 
 // A step is one token of the pointer: a key, or an index when isIndex is set.
 type step struct {
-	key     string
+	key     []byte
 	index   int
 	isIndex bool
 }
 
 type member struct {
-	key        string
+	key        []byte
 	at         int // offset of the key in the input
 	start, end int // the canonical `"key":value` in the output
 }
@@ -40,7 +42,7 @@ func (s *scanner) fail(err error, offset int, detail string) error {
 		if p.isIndex {
 			b.WriteString(strconv.Itoa(p.index))
 		} else {
-			b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(shortened(p.key)))
+			b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(shortened(string(p.key))))
 		}
 	}
 	return &Error{Err: err, Pointer: b.String(), Offset: offset, Detail: detail}
@@ -195,7 +197,10 @@ func (s *scanner) member(depth int) (member, error) {
 	if err := s.string(); err != nil {
 		return m, err
 	}
-	m.key = string(s.text)
+	at := len(s.keys)
+	s.keys = append(s.keys, s.text...)
+	// It stays as it is when keys grows and moves.
+	m.key = s.keys[at:]
 	s.out = appendString(s.out, s.text)
 	if s.peek() != ':' {
 		return m, s.unexpected("':'")
@@ -220,7 +225,7 @@ func (s *scanner) sort(members []member) error {
 		slices.SortStableFunc(members, byKey)
 	}
 	for i := 1; i < len(members); i++ {
-		if members[i].key == members[i-1].key {
+		if bytes.Equal(members[i].key, members[i-1].key) {
 			s.path = append(s.path, step{key: members[i].key})
 			return s.fail(ErrDuplicateKey, members[i].at, "")
 		}

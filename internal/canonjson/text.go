@@ -142,13 +142,15 @@ func appendString[Text string | []byte](out []byte, text Text) []byte {
 
 // compareKeys orders by UTF-16 code units. That is the order of code points, except that the code points
 // beyond U+FFFF, whose first unit is a surrogate, sort before U+E000 to U+FFFF.
-func compareKeys(a, b string) int {
-	for i, r := range a {
+func compareKeys(a, b []byte) int {
+	for i := 0; i < len(a); {
 		if i >= len(b) {
 			return 1
 		}
-		q, _ := utf8.DecodeRuneInString(b[i:])
+		r, n := utf8.DecodeRune(a[i:])
+		q, _ := utf8.DecodeRune(b[i:])
 		if r == q {
+			i += n
 			continue
 		}
 		if wide := r > 0xFFFF; wide != (q > 0xFFFF) {
