@@ -3,6 +3,7 @@ package workflows
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -20,7 +21,7 @@ var (
 
 // board is what a run shows to people who have only stock tools: current details, search attributes, memo.
 // Each write of the latter two is work for the server, so they change only when the run starts, suspends,
-// resumes and ends.
+// resumes and ends; an agent writes nothing in the task that begins a call which was allowed.
 type board struct {
 	attributes attributes
 	// named says that agent and root were written.
@@ -33,6 +34,8 @@ type board struct {
 	// active counts branches of the run that do not wait for an answer.
 	active int
 	agent  string
+	// stop stops the timer after which an agent shows that it goes on; nil while none runs.
+	stop func()
 	// leaving says that the run has ended for another one, which takes over what is shown.
 	leaving bool
 	// blocks are the questions in the details that are shown: those are rewritten on every change, a question never changes.
@@ -60,18 +63,46 @@ func (b *board) idle(ctx workflow.Context, l *approval.Ledger) {
 
 func (b *board) suspend(ctx workflow.Context, l *approval.Ledger) {
 	switch {
-	case b.active <= 0 && len(l.Keys()) > 0:
+	case b.suspended(l):
 		b.show(ctx, l, protocol.StatusWaiting)
-	case b.status == protocol.StatusWaiting && len(l.Asked()) == 0:
-		// The last question was refused.
+	case b.status == protocol.StatusWaiting && len(l.Asked()) == 0 && (b.active <= 0 || b.stop == nil):
+		// The last question was refused, or its call has ended.
 		b.show(ctx, l, protocol.StatusRunning)
 	}
 }
 
-// running says that a branch goes on after an answer.
+// suspended says that nothing goes on unless somebody answers.
+func (b *board) suspended(l *approval.Ledger) bool { return b.active <= 0 && len(l.Keys()) > 0 }
+
+// running says that a branch of a guarded workflow goes on after an answer. That is shown at once, so that a team's history gets
+// no timers of ours.
 func (b *board) running(ctx workflow.Context, l *approval.Ledger) {
 	b.details(ctx, l)
 	b.show(ctx, l, protocol.StatusRunning)
+}
+
+// signsStay is for how long an agent may show a question whose call runs.
+const signsStay = time.Second
+
+// goesOn says that a branch of an agent goes on after an answer. What the server has to index waits, because it would delay the
+// call that begins now: a call that ends soon leaves it to what is true then, and a timer shows of others that they run.
+func (b *board) goesOn(ctx workflow.Context, l *approval.Ledger) {
+	b.details(ctx, l)
+	if b.status != protocol.StatusWaiting || b.stop != nil {
+		return
+	}
+	// Calls may go on for a while in a run that was cancelled.
+	ctx, b.stop = workflow.NewDisconnectedContext(ctx)
+	workflow.GoNamed(ctx, "assent signs", func(ctx workflow.Context) {
+		timer := workflow.NewTimerWithOptions(ctx, signsStay, workflow.TimerOptions{Summary: "show that the agent goes on"})
+		if !rang(timer.Get(ctx, nil)) || ctx.Err() != nil {
+			// Something was shown meanwhile.
+			return
+		}
+		if b.stop = nil; !b.suspended(l) {
+			b.show(ctx, l, protocol.StatusRunning)
+		}
+	})
 }
 
 // start shows an agent that begins.
@@ -131,19 +162,20 @@ func signsOf(l *approval.Ledger, status protocol.RunStatus) signs {
 // show writes search attributes and memo if they would change.
 func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {
 	s := signsOf(l, status)
-	if b.leaving || status == b.status && slices.Equal(s.keys, b.shown) {
+	if b.leaving || b.shows(status, s) {
 		return
 	}
 	if b.attributes.doubtful(ctx) {
 		b.attributes.sure(ctx)
 		// Meanwhile others may have gone on, or have shown the same.
-		if status == protocol.StatusWaiting && (b.active > 0 || len(l.Keys()) == 0) {
+		if b.outdated(l, status) {
 			return
 		}
-		if s = signsOf(l, status); status == b.status && slices.Equal(s.keys, b.shown) {
+		if s = signsOf(l, status); b.shows(status, s) {
 			return
 		}
 	}
+	b.onTime()
 	first := b.status == ""
 	if b.attributes.has {
 		updates := []temporal.SearchAttributeUpdate{attrStatus.ValueSet(string(status))}
@@ -157,6 +189,30 @@ func (b *board) show(ctx workflow.Context, l *approval.Ledger, status protocol.R
 	}
 	b.remember(ctx, l, status, s)
 	b.status, b.shown = status, s.keys
+}
+
+// shows reports whether that is what people see already.
+func (b *board) shows(status protocol.RunStatus, s signs) bool {
+	return status == b.status && slices.Equal(s.keys, b.shown)
+}
+
+// outdated reports whether a status that was about to be shown is not that of the run any more.
+func (b *board) outdated(l *approval.Ledger, status protocol.RunStatus) bool {
+	switch status {
+	case protocol.StatusWaiting:
+		return !b.suspended(l)
+	case protocol.StatusRunning:
+		return b.suspended(l) || b.status == protocol.StatusDone
+	}
+	return false
+}
+
+// onTime stops the timer: what is true is shown now.
+func (b *board) onTime() {
+	if b.stop != nil {
+		b.stop()
+		b.stop = nil
+	}
 }
 
 // names are written once: the agent's type, and the first of its tree.
@@ -179,11 +235,11 @@ func (b *board) names(ctx workflow.Context) []temporal.SearchAttributeUpdate {
 	return updates
 }
 
-// remember writes the memo if it would change. While very many questions are open it stays as it is when the run goes on
-// for a moment: the first of them wait anyway.
+// remember writes the memo if it would change. While very many questions are open it stays as it is when a guarded workflow goes
+// on, perhaps for a moment: the first of them wait anyway.
 func (b *board) remember(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus, s signs) {
 	first := s.keys[:min(len(s.keys), mostInMemo)]
-	if slices.Equal(first, b.memo) || status == protocol.StatusRunning && len(l.Keys()) > mostInMemo {
+	if slices.Equal(first, b.memo) || status == protocol.StatusRunning && b.agent == "" && len(l.Keys()) > mostInMemo {
 		return
 	}
 	if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoPending: memo{s.questions, new(bool)}}); err != nil {

@@ -150,7 +150,7 @@ func (p *performance) attend(ctx workflow.Context, s *step) bool {
 	permit, refused := s.vigil.attend(ctx)
 	switch {
 	case permit != nil:
-		a.gate.board.running(ctx, a.gate.ledger)
+		a.gate.board.goesOn(ctx, a.gate.ledger)
 		s.permit, s.state = permit, stepReady
 	case refused != nil:
 		s.result, s.state = *refused, stepDone

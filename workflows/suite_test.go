@@ -70,6 +70,8 @@ type setup struct {
 	checkAnswer func(approval.Approval, approval.Resolution) error
 	// decideTurn is the engine's unless set.
 	decideTurn any
+	// attributes asks anew whether there are search attributes; nil never asks.
+	attributes any
 }
 
 type pathIn struct {
@@ -127,7 +129,7 @@ func newBench(t *testing.T, s setup) *bench {
 		s.decideTurn = activities.AssentDecideTurn
 	}
 	b.gate, err = workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, DecideTurn: s.decideTurn, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
-		DecideTimeout: 2 * time.Minute, Converter: s.codec, Patience: s.patience})
+		DecideTimeout: 2 * time.Minute, Attributes: s.attributes, Converter: s.codec, Patience: s.patience})
 	require.NoError(t, err)
 	b.tools, b.codec = tools, s.codec
 	b.renew()
