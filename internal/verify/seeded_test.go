@@ -197,7 +197,7 @@ var seeded = map[string]struct {
 		until := p.events[i].EventTime.AsTime()
 		p.result(p.at(0, admit), set("expires", until.Unix()))
 		p.grant(i, set("exp", until.Unix()))
-		p.events[i+1].EventTime = timestamppb.New(until.Add(2 * time.Second))
+		p.events[p.at(0, starts(p.events[i].GetEventId()))].EventTime = timestamppb.New(until.Add(2 * time.Second))
 	}, verify.Expired},
 	"a grant without the bound of the answer": {"asked-and-allowed", func(p *tape) {
 		p.result(p.at(0, admit), set("expires", p.events[0].EventTime.AsTime().Add(time.Hour).Unix()))
@@ -299,6 +299,13 @@ var seeded = map[string]struct {
 
 func child(e *historypb.HistoryEvent) bool {
 	return e.GetEventType() == enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED && header(e).GetFields()[protocol.HeaderGrant] != nil
+}
+
+// starts is the start of a scheduled activity.
+func starts(scheduled int64) func(*historypb.HistoryEvent) bool {
+	return func(e *historypb.HistoryEvent) bool {
+		return e.GetActivityTaskStartedEventAttributes().GetScheduledEventId() == scheduled
+	}
 }
 
 // counted and allowed are admissions of votes that are not enough, and of the last one.

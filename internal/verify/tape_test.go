@@ -156,10 +156,7 @@ func (p *tape) ends(i int, started bool, end *historypb.HistoryEvent) {
 	end.EventId, end.EventTime = p.events[at].EventId, p.events[at].EventTime
 	p.events[at] = end
 	if !started {
-		id := p.events[i].GetEventId()
-		p.drop(p.at(0, func(e *historypb.HistoryEvent) bool {
-			return e.GetActivityTaskStartedEventAttributes().GetScheduledEventId() == id
-		}))
+		p.drop(p.at(0, starts(p.events[i].GetEventId())))
 	}
 }
 
