@@ -14,7 +14,6 @@ import (
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
-	"github.com/assent-dev/assent/worktree"
 )
 
 // maxRestarts is how often an agent whose environment was lost begins again.
@@ -24,18 +23,35 @@ const maxRestarts = 3
 // with a non-retryable config error; everything else is a status in the result. Only a run that continues another one of
 // the same agent is given a state; in any other it is ignored.
 func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentState) (*protocol.AgentResult, error) {
-	return live(ctx, &in, state)
+	a, res, err := begin(ctx, &in, state)
+	for a != nil {
+		a.turn.wait()
+		a, res, err = a.goOn()
+	}
+	return res, err
 }
 
-// live is Agent. What is on the stack below a turn stays there while a run is parked, so the functions from here down to
-// perform hold little, and leave the rest to others that return.
-func live(ctx workflow.Context, in *protocol.AgentInput, state *protocol.AgentState) (*protocol.AgentResult, error) {
-	a := &agent{gate: gateFrom(ctx), in: in, seen: map[string]bool{}}
+// begin makes an agent and runs it until it waits or ends. It returns the agent if that waits, else the result or the error.
+func begin(ctx workflow.Context, in *protocol.AgentInput, state *protocol.AgentState) (*agent, *protocol.AgentResult, error) {
+	a := &agent{gate: gateFrom(ctx), ctx: ctx, in: in, seen: map[string]bool{}}
 	if res, err := a.prepare(ctx, state); res != nil || err != nil {
-		return res, err
+		return nil, res, err
 	}
-	defer a.gate.board.free(ctx, a.gate.ledger)
-	return a.run(ctx)
+	return a.goOn()
+}
+
+// errWaits says that an agent waits: for an answer, or for calls that run. Whoever called begin or goOn awaits what its turn
+// waits for and calls goOn. So nothing of the agent is on the stack of a run that is parked, which is 4 kB then and not 8.
+var errWaits = errors.New("the agent waits")
+
+// goOn runs an agent until it waits or ends, like begin.
+func (a *agent) goOn() (*agent, *protocol.AgentResult, error) {
+	res, err := a.run(a.ctx)
+	if errors.Is(err, errWaits) {
+		return a, nil, nil
+	}
+	a.gate.board.free(a.ctx, a.gate.ledger)
+	return nil, res, err
 }
 
 // prepare makes an agent ready to run. It returns a result or an error if the agent has ended before.
@@ -72,7 +88,14 @@ func (a *agent) prepare(ctx workflow.Context, state *protocol.AgentState) (*prot
 // agent is the state of one run of Agent.
 type agent struct {
 	gate *gate
+	ctx  workflow.Context
 	in   *protocol.AgentInput
+	// runCtx is what the wall clock cancels, stop ends it; nil before the agent runs.
+	runCtx workflow.Context
+	stop   func()
+	// turn is that in which the agent waits, nil if it does not. before is what fresh was when the turn began.
+	turn   *performance
+	before int
 	// id is the run by which tools know the agent, started when that began: the first of all its runs.
 	id      string
 	started time.Time
@@ -192,11 +215,16 @@ func (a *agent) index(ctx workflow.Context) (err error) {
 // run restarts the agent when its environment is lost: usage is kept, the conversation is not, because an agent
 // is never resumed into another tree.
 func (a *agent) run(ctx workflow.Context) (*protocol.AgentResult, error) {
-	runCtx, stop := a.wallClock(ctx)
-	defer a.gate.unless(stop)
+	if a.runCtx == nil {
+		a.runCtx, a.stop = a.wallClock(ctx)
+	}
 	for {
-		status, err := a.attempt(ctx, runCtx)
-		if res, err := a.after(ctx, runCtx, status, err); res != nil || err != nil {
+		status, err := a.attempt(ctx, a.runCtx)
+		if errors.Is(err, errWaits) {
+			return nil, err
+		}
+		if res, err := a.after(ctx, a.runCtx, status, err); res != nil || err != nil {
+			a.gate.unless(a.stop)
 			return res, err
 		}
 	}
@@ -233,7 +261,7 @@ func isConfig(err error) bool {
 
 // attempt is one life of the agent: environment, conversation, and the hand-over of what it made.
 func (a *agent) attempt(ctx, runCtx workflow.Context) (protocol.Status, error) {
-	if a.held == nil {
+	if a.held == nil && a.turn == nil {
 		if err := a.acquire(runCtx); err != nil {
 			if runCtx.Err() != nil {
 				return a.stopped(ctx)
@@ -242,7 +270,7 @@ func (a *agent) attempt(ctx, runCtx workflow.Context) (protocol.Status, error) {
 		}
 	}
 	status, err := a.converse(ctx, runCtx)
-	if next := new(continueError); errors.As(err, &next) {
+	if next := new(continueError); errors.As(err, &next) || errors.Is(err, errWaits) {
 		return status, err
 	}
 	// Cleaning up goes on although the run was cancelled, and never hides the run's own error.
@@ -264,7 +292,9 @@ func (a *agent) stopped(ctx workflow.Context) (protocol.Status, error) {
 func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) {
 	var results []model.ToolResult
 	for {
-		before := a.fresh
+		if a.turn == nil {
+			a.before = a.fresh
+		}
 		out, status, err := a.exchange(ctx, runCtx, results)
 		if status != "" || err != nil {
 			return status, err
@@ -278,7 +308,7 @@ func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) 
 		case runCtx.Err() != nil:
 			return a.last(ctx, results, errWallClock.Error())
 		}
-		if a.idle++; a.fresh > before {
+		if a.idle++; a.fresh > a.before {
 			a.idle = 0
 		}
 		if err := a.boundary(ctx, results); err != nil {
@@ -288,8 +318,12 @@ func (a *agent) converse(ctx, runCtx workflow.Context) (protocol.Status, error) 
 }
 
 // exchange is one turn: the model's calls and their results, or the status with which the agent ends. The first one of a
-// run that continues another takes up what that one left.
+// run that continues another takes up what that one left; one in which the agent waits goes on.
 func (a *agent) exchange(ctx, runCtx workflow.Context, results []model.ToolResult) ([]model.ToolResult, protocol.Status, error) {
+	if p := a.turn; p != nil {
+		a.turn = nil
+		return p.goOn()
+	}
 	if held := a.held; held != nil {
 		a.held = nil
 		if len(held.Steps) == 0 {
@@ -302,7 +336,7 @@ func (a *agent) exchange(ctx, runCtx workflow.Context, results []model.ToolResul
 	if calls == nil {
 		return nil, status, err
 	}
-	return a.turn(runCtx, calls)
+	return a.perform(runCtx, a.judged(runCtx, calls))
 }
 
 // think asks the model what to do next. It returns the calls that the model makes, or the status with which the agent ends.
@@ -405,21 +439,4 @@ func explain(err error) string {
 		}
 	}
 	return short(err.Error(), 2000)
-}
-
-// lostError says that the agent's environment is gone and that it must start again.
-type lostError struct {
-	why string
-	// away says that the host does not answer; else it has said so itself.
-	away bool
-}
-
-func (e *lostError) Error() string { return "the agent's environment was lost: " + e.why }
-
-// environment is where the tools of one attempt run.
-type environment struct {
-	dir   string
-	queue string
-	lease *worktree.Lease
-	raw   json.RawMessage
 }

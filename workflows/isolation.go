@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -181,3 +182,20 @@ func (e *collectError) Error() string {
 }
 
 func (e *collectError) Unwrap() error { return e.cause }
+
+// lostError says that the agent's environment is gone and that it must start again.
+type lostError struct {
+	why string
+	// away says that the host does not answer; else it has said so itself.
+	away bool
+}
+
+func (e *lostError) Error() string { return "the agent's environment was lost: " + e.why }
+
+// environment is where the tools of one attempt run.
+type environment struct {
+	dir   string
+	queue string
+	lease *worktree.Lease
+	raw   json.RawMessage
+}

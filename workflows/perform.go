@@ -21,28 +21,38 @@ type performance struct {
 	why  *cause
 }
 
-// perform takes the calls of a turn through their questions to their results. A run that is long enough leaves those that
-// wait to the next one, if nothing else is left to do.
+// perform takes the calls of a turn, each with what was decided on it, through their questions to their results: one for each, in
+// the model's order. What is asked about waits, and the others go on.
 func (a *agent) perform(ctx workflow.Context, steps []*step) ([]model.ToolResult, protocol.Status, error) {
-	p := a.performance(ctx, steps)
-	defer a.gate.unless(p.stop)
+	return a.performance(ctx, steps).goOn()
+}
+
+// goOn does what can be done, and leaves the turn with errWaits when nothing can. A run that is long enough leaves calls that
+// wait to the next one, if nothing else is left to do.
+func (p *performance) goOn() ([]model.ToolResult, protocol.Status, error) {
+	a := p.agent
 	for p.left > 0 {
 		if p.begin() {
 			continue
 		}
-		p.wait()
+		if !p.awaited() {
+			a.turn = p
+			return nil, "", errWaits
+		}
 		if p.left == 0 || p.ready() {
 			continue
 		}
 		if others(p.ctx); !p.parked() {
 			continue
 		}
-		if err := a.next(p.ctx, nil, steps); err != nil {
+		if err := a.next(p.ctx, nil, p.steps); err != nil {
+			a.gate.unless(p.stop)
 			return nil, "", err
 		}
 	}
+	defer a.gate.unless(p.stop)
 	a.gate.board.busy()
-	out, err := a.collect(p.ctx, steps)
+	out, err := a.collect(p.ctx, p.steps)
 	if err != nil {
 		return nil, protocol.Failed, err
 	}
@@ -65,16 +75,17 @@ func (a *agent) performance(ctx workflow.Context, steps []*step) *performance {
 	return p
 }
 
-// wait returns when something can be done. Here a run is parked.
-func (p *performance) wait() {
-	if err := workflow.Await(p.ctx, p.awaited); err == nil {
-		return
+// wait returns when something can be done.
+func (p *performance) wait() { _ = workflow.Await(p.until()) }
+
+// until is what a turn waits for, and the context in which it does. When the run is cancelled what is left ends by itself, and
+// is awaited as well.
+func (p *performance) until() (workflow.Context, func() bool) {
+	if p.ctx.Err() == nil {
+		return p.ctx, p.awaited
 	}
-	// The run was cancelled, and what is left ends by itself.
-	ctx, done := workflow.NewDisconnectedContext(p.ctx)
-	defer done()
-	// The context is never cancelled.
-	_ = workflow.Await(ctx, p.awaited)
+	ctx, _ := workflow.NewDisconnectedContext(p.ctx)
+	return ctx, p.awaited
 }
 
 func (p *performance) awaited() bool { return p.left == 0 || p.ready() || p.parked() }

@@ -48,6 +48,8 @@ type inbound struct {
 	interceptor.WorkflowInboundInterceptorBase
 	gate  *gate
 	first bool
+	// opened says that this half has opened the gate, and closes it.
+	opened bool
 }
 
 // Init is told where calls go to. Where nobody stands between the two halves, the first one's gate is enough.
@@ -62,33 +64,41 @@ func (i *inbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
 	return i.Next.Init(o)
 }
 
-// ExecuteWorkflow opens the gate, runs the workflow behind it and closes what it leaves open.
+// ExecuteWorkflow opens the gate, runs the workflow behind it and closes what it leaves open. An agent is parked here: what is
+// on the stack below stays there meanwhile, so this function holds little and leaves the rest to others that return.
 func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	a, res, err := i.pass(ctx, in)
+	for a != nil {
+		_ = workflow.Await(a.turn.until())
+		a, res, err = i.goOn(a)
+	}
+	return res, err
+}
+
+// pass lets a run through the gate. It returns an agent if that waits, else what the workflow returns.
+func (i *inbound) pass(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (*agent, any, error) {
 	g := i.gate
 	if outer := gateFrom(ctx); outer != nil {
 		// Installed twice: the outer one acts, and this one sees what the workflow gets.
-		if !i.first {
-			if err := outer.enter(ctx, in.Args); err != nil {
-				return nil, err
-			}
-		}
-		return i.begin(ctx, in)
+		return i.within(ctx, outer, in)
 	}
 	if g == nil {
 		// The first half lets the run be what it was.
-		return i.Next.ExecuteWorkflow(ctx, in)
+		res, err := i.Next.ExecuteWorkflow(ctx, in)
+		return nil, res, err
 	}
 	// A run that began before the gate existed stays as it is for its life.
 	g.open = g.own || workflow.GetVersion(ctx, protocol.ChangeGate, workflow.DefaultVersion, 1) >= 1
 	if !g.open {
-		return i.Next.ExecuteWorkflow(ctx, in)
+		res, err := i.Next.ExecuteWorkflow(ctx, in)
+		return nil, res, err
 	}
 	ctx = workflow.WithValue(ctx, gateKey{}, g)
 	if w, ok := ctx.Value(watchKey{}).(Watcher); ok {
 		g.watchers = append(g.watchers, w)
 	}
 	if err := g.register(ctx); err != nil {
-		return nil, temporal.NewNonRetryableApplicationError("register approval handlers", protocol.ErrorConfig, err)
+		return nil, nil, temporal.NewNonRetryableApplicationError("register approval handlers", protocol.ErrorConfig, err)
 	}
 	if g.own && len(in.Args) == 0 {
 		// Called without its arguments, an agent would panic in every task for ever.
@@ -101,32 +111,62 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	g.board.lineage = g.lineage
 	g.vouch(ctx)
 	g.restore(ctx)
-	var res any
-	var err error
-	if !i.first {
-		err = g.enter(ctx, in.Args)
+	i.opened = true
+	a, res, err := i.within(ctx, g, in)
+	if a != nil {
+		return a, nil, nil
 	}
-	if err == nil {
-		res, err = i.begin(ctx, in)
-	}
-	err = g.ending(ctx, err)
-	g.account(ctx)
-	g.leave(ctx, err)
-	return res, err
+	return nil, res, i.leave(ctx, err)
 }
 
-// begin runs the workflow. The SDK would call an agent by reflection, which keeps 2 kB of stack: with them a run that is
-// parked has a stack of 16 kB, and without 8. So where the SDK is next, the agent is called as it is.
-func (i *inbound) begin(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+// within is the way of a run whose gate is open.
+func (i *inbound) within(ctx workflow.Context, g *gate, in *interceptor.ExecuteWorkflowInput) (*agent, any, error) {
+	if !i.first {
+		if err := g.enter(ctx, in.Args); err != nil {
+			return nil, nil, err
+		}
+	}
+	return i.begin(ctx, in)
+}
+
+// begin runs the workflow. The SDK would call an agent by reflection, which keeps 2 kB of stack, and on top of what stands
+// here. So where the SDK is next, the agent is called as it is; and where the other half is, that need not be on the stack.
+func (i *inbound) begin(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (*agent, any, error) {
+	if next, ok := i.Next.(*inbound); ok {
+		return next.within(ctx, gateFrom(ctx), in)
+	}
 	input, state, own := i.agents(ctx, in.Args)
 	if !own {
-		return i.Next.ExecuteWorkflow(ctx, in)
+		res, err := i.Next.ExecuteWorkflow(ctx, in)
+		return nil, res, err
 	}
-	res, err := live(ctx, input, state)
+	return returned(begin(ctx, input, state))
+}
+
+// goOn goes on with an agent that waited, like pass.
+func (i *inbound) goOn(a *agent) (*agent, any, error) {
+	ctx := a.ctx
+	a, res, err := returned(a.goOn())
+	if a == nil && i.opened {
+		err = i.leave(ctx, err)
+	}
+	return a, res, err
+}
+
+// returned is what the SDK is given: nothing is no pointer that is nil.
+func returned(a *agent, res *protocol.AgentResult, err error) (*agent, any, error) {
 	if res == nil {
-		return nil, err
+		return a, nil, err
 	}
-	return res, err
+	return a, res, err
+}
+
+// leave closes the gate behind a run that has ended, and returns its error.
+func (i *inbound) leave(ctx workflow.Context, err error) error {
+	err = i.gate.ending(ctx, err)
+	i.gate.account(ctx)
+	i.gate.leave(ctx, err)
+	return err
 }
 
 // agents reports whether the SDK would call Agent next, and with what. Under another name of the SDK's it is called by

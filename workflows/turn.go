@@ -51,12 +51,6 @@ const (
 // retriesMost is how many ModelRetry results of one tool in a row are passed on without a warning.
 const retriesMost = 2
 
-// turn decides all calls first, lets the asked ones wait and the others go on, and returns one result for each
-// call in the model's order.
-func (a *agent) turn(ctx workflow.Context, calls []protocol.Requested) ([]model.ToolResult, protocol.Status, error) {
-	return a.perform(ctx, a.judged(ctx, calls))
-}
-
 // judged are the calls of a turn, each with what was decided on it.
 func (a *agent) judged(ctx workflow.Context, calls []protocol.Requested) []*step {
 	steps := make([]*step, len(calls))
