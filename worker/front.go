@@ -26,14 +26,6 @@ func (f *front) InterceptWorkflow(ctx workflow.Context, next interceptor.Workflo
 	return f.of.made().first.InterceptWorkflow(ctx, next)
 }
 
-// lookout is the first half of the gate. It says when somebody stands before it after all.
-type lookout struct{ half }
-
-// InterceptWorkflow is that of the gate.
-func (l lookout) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &watched{l.half.InterceptWorkflow(ctx, next), l.of}
-}
-
 // bodies is the half that activities pass. Workflows do not: what stands in their way is on their stack for as long as they are
 // parked.
 type bodies struct{ half }
@@ -41,17 +33,6 @@ type bodies struct{ half }
 // InterceptWorkflow adds nothing.
 func (bodies) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return next
-}
-
-type watched struct {
-	interceptor.WorkflowInboundInterceptor
-	of *Plugin
-}
-
-// Init is given what calls go to.
-func (w *watched) Init(out interceptor.WorkflowOutboundInterceptor) error {
-	w.of.lookBehind(out)
-	return w.WorkflowInboundInterceptor.Init(out)
 }
 
 const telemetryPath = "github.com/assent-dev/assent/telemetry"

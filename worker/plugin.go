@@ -136,13 +136,13 @@ func (p *Plugin) build(queue string) (*parts, error) {
 		Attributes: activities.AssentAttributes, Continue: activities.AssentContinue,
 		CheckAnswer: engine.CheckAnswer, DecideTimeout: p.decideTimeout, Patience: p.patience, HostPatience: p.hostPatience,
 		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, AgentQueue: agents, Guarded: p.guards.activities,
-		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations,
+		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations, Behind: p.lookBehind,
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.built = &parts{engine: engine, hostQueue: cfg.HostQueue,
-		first: lookout{half{first, p}},
+		first: half{first, p},
 		last:  []interceptor.WorkerInterceptor{half{last, p}, bodies{half{activities.NewInterceptor(engine), p}}}}
 	return p.built, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -49,6 +50,8 @@ type Config struct {
 	HostPatience time.Duration
 	// AgentQueue is where agents are spawned that name no queue; empty is the workflow's own, whose worker runs agents.
 	AgentQueue string
+	// Behind is told who gets the calls of each run after they were judged; nil looks at nobody.
+	Behind func(interceptor.WorkflowOutboundInterceptor)
 }
 
 const (

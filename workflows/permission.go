@@ -54,6 +54,9 @@ type inbound struct {
 
 // Init is told where calls go to. Where nobody stands between the two halves, the first one's gate is enough.
 func (i *inbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	if i.first && i.gate.cfg.Behind != nil {
+		i.gate.cfg.Behind(out)
+	}
 	if _, gated := out.(*outbound); gated {
 		i.gate = nil
 		return i.Next.Init(out)
