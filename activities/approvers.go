@@ -79,9 +79,9 @@ func (e *Engine) authorize(q approval.Approval, r approval.Resolution) (authorit
 }
 
 // CheckAnswer says why an answer that comes as an update would not take effect, so that its sender can be told. It looks
-// at the answer alone; whether policy and guards let the call through is for the admission.
-func (e *Engine) CheckAnswer(q approval.Approval, r approval.Resolution) error {
-	if r.Decision == approval.Allow && r.ExpiresAt != nil && time.Now().After(*r.ExpiresAt) {
+// at the answer alone; whether policy and guards let the call through is for the admission. now is the time of the server.
+func (e *Engine) CheckAnswer(q approval.Approval, r approval.Resolution, now time.Time) error {
+	if r.Decision == approval.Allow && r.ExpiresAt != nil && now.After(*r.ExpiresAt) {
 		return errors.New("expiresAt has passed")
 	}
 	if len(r.Input) > 0 && r.Decision == approval.Allow && q.Needs() > 1 {

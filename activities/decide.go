@@ -273,7 +273,7 @@ func (e *Engine) admit(ctx context.Context, req protocol.AdmitRequest, slow bool
 		return resp, nil
 	case r.Decision != approval.Allow:
 		return resp, nil
-	case until != nil && time.Now().After(*until):
+	case until != nil && now(req.Now).After(*until):
 		resp.How, resp.Reason = approval.Expired, "an allow arrived after the moment until which it was good"
 		return resp, nil
 	case len(r.Input) > 0 && q.Needs() > 1:

@@ -239,6 +239,12 @@ func TestAdmit(t *testing.T) {
 		"a deny of before": {func(r *protocol.AdmitRequest) { r.Question.Seal.RunID, r.Resolution.Decision = "before", approval.Deny }, approval.Void, "reset"},
 		"signed":           {func(r *protocol.AdmitRequest) { r.Resolution.Signature = &approval.Signature{KeyID: "k"} }, approval.Denied, "is not known here"},
 		"expired":          {func(r *protocol.AdmitRequest) { r.Resolution.ExpiresAt = ptr(long) }, approval.Expired, "after the moment until which it was good"},
+		"expired by the server's clock": {func(r *protocol.AdmitRequest) {
+			r.Resolution.ExpiresAt, r.Now = ptr(time.Now().Add(time.Minute)), time.Now().Add(time.Hour)
+		}, approval.Expired, "after the moment until which it was good"},
+		"expired by this worker's clock alone": {func(r *protocol.AdmitRequest) {
+			r.Resolution.ExpiresAt, r.Now = ptr(time.Now().Add(-time.Minute)), time.Now().Add(-time.Hour)
+		}, approval.Allowed, "fine"},
 		"other arguments":  {func(r *protocol.AdmitRequest) { r.Question.Input = raw(pathIn{"b"}) }, approval.Denied, "not those that were asked about"},
 		"profile is gone":  {func(r *protocol.AdmitRequest) { r.Decide.Subject.Profile = "q" }, approval.Denied, "policy cannot be read"},
 		"edited":           {func(r *protocol.AdmitRequest) { r.Resolution.Input = raw(pathIn{"b"}) }, approval.Allowed, "fine"},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -227,7 +226,7 @@ func (e *Engine) granted(ctx context.Context, call tool.Call, inputDigest string
 		r := tool.Fail(tool.ContractDrift, "the call's grant is signed, and this worker has no key to check it")
 		return &r
 	}
-	if err := e.cfg.Keys.Verify(g, place, inputDigest, time.Now()); err != nil {
+	if err := e.cfg.Keys.Verify(g, place, inputDigest, started(info)); err != nil {
 		why, late := err.Error(), new(protocol.GrantError)
 		_ = errors.As(err, &late)
 		if g != slim && !late.Expired {

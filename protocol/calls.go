@@ -340,6 +340,8 @@ type AdmitRequest struct {
 	Decide DecideRequest `json:"decide"`
 	// Final points to the input that was asked about when it is too large for the question.
 	Final *blob.Ref `json:"final,omitempty"`
+	// Now is the time of the server, by which an allow is good or not; a worker's own clock may be wrong. The zero time is the worker's.
+	Now time.Time `json:"now,omitzero"`
 }
 
 // AdmitResponse is the recorded effect of an answer.

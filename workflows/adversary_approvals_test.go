@@ -221,7 +221,7 @@ func TestAnEditOfAGuardedCallDenies(t *testing.T) {
 // question stays open.
 func TestACheckOfAnAnswerThatPanics(t *testing.T) {
 	s := asking(oneAsk)
-	s.checkAnswer = func(approval.Approval, approval.Resolution) error { panic("out of order") }
+	s.checkAnswer = func(approval.Approval, approval.Resolution, time.Time) error { panic("out of order") }
 	b := newBench(t, s)
 	var out outcome
 	b.env.RegisterDelayedCallback(func() {

@@ -129,7 +129,7 @@ func (g *gate) admit(ctx workflow.Context, q approval.Approval, req protocol.Dec
 	defer g.place(ctx)()
 	req.Under = nil
 	var resp protocol.AdmitResponse
-	ask := protocol.AdmitRequest{Question: q, Resolution: a.resolution, Via: a.via, Decide: req, Final: final}
+	ask := protocol.AdmitRequest{Question: q, Resolution: a.resolution, Via: a.via, Decide: req, Final: final, Now: workflow.Now(ctx)}
 	if !d.Decision.Modified {
 		ask.Question.Input = nil
 	}

@@ -24,7 +24,7 @@ type Config struct {
 	Decide, DecideTurn, Admit any
 	// CheckAnswer says why an answer would not count, for updates, whose sender can be told at once. It must not change the
 	// question. Nothing depends on it: Admit looks again. Nil lets every answer in; a panic refuses.
-	CheckAnswer func(approval.Approval, approval.Resolution) error
+	CheckAnswer func(q approval.Approval, r approval.Resolution, now time.Time) error
 	// Continue is the local activity that names the run to an agent which continued as new.
 	Continue any
 	// Attributes is the local activity that asks whether search attributes can be written; nil never asks.
@@ -355,7 +355,7 @@ func (g *gate) checkAnswer(ctx workflow.Context, q approval.Approval, r approval
 			err = errors.New("it could not be checked")
 		}
 	}()
-	return g.cfg.CheckAnswer(q, r)
+	return g.cfg.CheckAnswer(q, r, workflow.Now(ctx))
 }
 
 func notPending(why string) error {

@@ -67,7 +67,7 @@ type setup struct {
 	// hookTimeout is a minute unless set.
 	hookTimeout time.Duration
 	// checkAnswer is the engine's unless set.
-	checkAnswer func(approval.Approval, approval.Resolution) error
+	checkAnswer func(approval.Approval, approval.Resolution, time.Time) error
 	// decideTurn is the engine's unless set.
 	decideTurn any
 	// attributes asks anew whether there are search attributes; nil never asks.
