@@ -33,6 +33,8 @@ type generation struct {
 	req    protocol.GenerateRequest
 	frozen Frozen
 	view   transcript.View
+	// before are the messages of the view.
+	before []model.Message
 	// added are the messages that this turn adds before the model speaks.
 	added []model.Message
 	purse *purse
@@ -115,7 +117,8 @@ func (g *generation) read(ctx context.Context) (err error) {
 		}
 		g.req.Prompt = string(raw)
 	}
-	g.added = addedMessages(g.req, g.view.Messages())
+	g.before = g.view.Messages()
+	g.added = addedMessages(g.req, g.before)
 	return nil
 }
 
@@ -126,7 +129,7 @@ func (g *generation) request(ctx context.Context) (model.Request, error) {
 		r.Tools = g.frozen.Tools
 	}
 	var err error
-	r.Messages, err = g.resolved(ctx, append(g.view.Messages(), g.added...))
+	r.Messages, err = g.resolved(ctx, g.before, g.added)
 	return r, err
 }
 
@@ -261,9 +264,9 @@ func shortened(raw json.RawMessage, most int) json.RawMessage {
 	return out
 }
 
-// resolved replaces stored results by their text for the driver. The transcript keeps the references.
-func (e *Engine) resolved(ctx context.Context, messages []model.Message) ([]model.Message, error) {
-	out := slices.Clone(messages)
+// resolved joins messages, with the text of stored results in their place for the driver. The transcript keeps the references.
+func (e *Engine) resolved(ctx context.Context, messages ...[]model.Message) ([]model.Message, error) {
+	out := slices.Concat(messages...)
 	for i, m := range out {
 		out[i].Results = slices.Clone(m.Results)
 		for j, r := range m.Results {

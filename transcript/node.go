@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/model"
@@ -95,12 +93,11 @@ func Load(ctx context.Context, store blob.Store, ref blob.Ref) (Node, error) {
 
 func parse(ref blob.Ref, raw []byte) (Node, error) {
 	var n Node
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if err := dec.Decode(&n); err != nil {
+	if err := json.Unmarshal(raw, &n); err != nil {
+		if first := new(json.RawMessage); json.NewDecoder(bytes.NewReader(raw)).Decode(first) == nil && !json.Valid(raw) {
+			return Node{}, broken(ref, "there is more than one JSON text")
+		}
 		return Node{}, broken(ref, "%v", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Node{}, broken(ref, "there is more than one JSON text")
 	}
 	return n, n.check(ref)
 }

@@ -36,11 +36,16 @@ func Read(ctx context.Context, store blob.Store, ref *blob.Ref) ([]model.Message
 	if err != nil {
 		return nil, err
 	}
-	return said(entries), nil
+	return said(nil, entries), nil
 }
 
-func said(entries []Entry) []model.Message {
-	var out []model.Message
+// said appends the messages of turns.
+func said(out []model.Message, entries []Entry) []model.Message {
+	n := 0
+	for _, e := range entries {
+		n += len(e.Node.Messages)
+	}
+	out = slices.Grow(out, n)
 	for _, e := range entries {
 		if e.Node.Compaction == nil {
 			out = append(out, e.Node.Messages...)
@@ -70,7 +75,7 @@ func (v View) Messages() []model.Message {
 			out = append(out, *m)
 		}
 	}
-	return append(out, said(v.Recent)...)
+	return said(out, v.Recent)
 }
 
 // Live reads what a model is shown: everything, or from the last compaction on the prompt, its summary and the nodes that

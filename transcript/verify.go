@@ -67,7 +67,7 @@ func turn(e Entry, first, last bool) error {
 
 // Count is the number of turns and of messages in entries, summaries left out.
 func Count(entries []Entry) (turns, messages int) {
-	for _, m := range said(entries) {
+	for _, m := range said(nil, entries) {
 		messages++
 		if m.Role == model.Assistant {
 			turns++
