@@ -109,7 +109,7 @@ func (v *vigil) look(ctx workflow.Context, ans answer, how approval.How) (*permi
 	case approval.Void:
 		// The answer was given to another run of this history. The question is put again under a new key.
 		closed(c)
-		v.again(ctx, resp.RunID)
+		v.again(resp.RunID)
 	case approval.Denied, approval.Revoked, approval.Expired:
 		res := closed(c)
 		if resp.DecidedBy != "" {

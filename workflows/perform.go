@@ -12,13 +12,14 @@ import (
 // run, has no coroutine: the SDK wakes each with every task, and each keeps its stack while a run is parked for days.
 type performance struct {
 	agent *agent
-	ctx   workflow.Context
-	steps []*step
+	// outer is the context of the run, ctx that of what the turn has begun. stop ends it, and why says so when the environment is
+	// gone: nobody needs to answer any more. While every call waits nothing would end with it, and there is none.
+	outer, ctx workflow.Context
+	stop       func()
+	why        *cause
+	steps      []*step
 	// left counts the calls that have no result.
 	left int
-	// stop ends the turn's context. why says so when the environment is gone: nobody needs to answer any more.
-	stop func()
-	why  *cause
 }
 
 // perform takes the calls of a turn, each with what was decided on it, through their questions to their results: one for each, in
@@ -46,11 +47,12 @@ func (p *performance) goOn() ([]model.ToolResult, protocol.Status, error) {
 			continue
 		}
 		if err := a.next(p.ctx, nil, p.steps); err != nil {
-			a.gate.unless(p.stop)
 			return nil, "", err
 		}
 	}
-	defer a.gate.unless(p.stop)
+	if p.stop != nil {
+		defer p.stop()
+	}
 	a.gate.board.busy()
 	out, err := a.collect(p.ctx, p.steps)
 	if err != nil {
@@ -61,9 +63,7 @@ func (p *performance) goOn() ([]model.ToolResult, protocol.Status, error) {
 
 // performance begins with the calls of a turn that have no result.
 func (a *agent) performance(ctx workflow.Context, steps []*step) *performance {
-	p := &performance{agent: a, steps: steps, why: &cause{}}
-	p.why.outer, _ = ctx.Value(causeKey{}).(*cause)
-	p.ctx, p.stop = workflow.WithCancel(workflow.WithValue(ctx, causeKey{}, p.why))
+	p := &performance{agent: a, outer: ctx, ctx: ctx, steps: steps}
 	for _, s := range steps {
 		if s.state != stepDone {
 			p.left++
@@ -71,8 +71,32 @@ func (a *agent) performance(ctx workflow.Context, steps []*step) *performance {
 		}
 	}
 	// The turn itself does not keep the run from being suspended.
-	a.gate.board.free(p.ctx, a.gate.ledger)
+	a.gate.board.free(ctx, a.gate.ledger)
 	return p
+}
+
+// rouse makes the context of what begins, rest ends it when all that has not ended waits for an answer.
+func (p *performance) rouse() {
+	if p.stop != nil {
+		return
+	}
+	p.why = &cause{}
+	p.why.outer, _ = p.outer.Value(causeKey{}).(*cause)
+	p.ctx, p.stop = workflow.WithCancel(workflow.WithValue(p.outer, causeKey{}, p.why))
+}
+
+func (p *performance) rest() {
+	waiting := 0
+	for _, s := range p.steps {
+		if s.state == stepWaiting && !s.attended {
+			waiting++
+		}
+	}
+	if p.stop == nil || p.ctx.Err() != nil || waiting < p.left {
+		return
+	}
+	p.stop()
+	p.ctx, p.stop, p.why = p.outer, nil, nil
 }
 
 // wait returns when something can be done.
@@ -81,10 +105,10 @@ func (p *performance) wait() { _ = workflow.Await(p.until()) }
 // until is what a turn waits for, and the context in which it does. When the run is cancelled what is left ends by itself, and
 // is awaited as well.
 func (p *performance) until() (workflow.Context, func() bool) {
-	if p.ctx.Err() == nil {
-		return p.ctx, p.awaited
+	if p.outer.Err() == nil {
+		return p.outer, p.awaited
 	}
-	ctx, _ := workflow.NewDisconnectedContext(p.ctx)
+	ctx, _ := workflow.NewDisconnectedContext(p.outer)
 	return ctx, p.awaited
 }
 
@@ -105,6 +129,7 @@ func (p *performance) ready() bool {
 // begin takes one call further, if one can go on, and reports whether one could.
 func (p *performance) begin() bool {
 	if s := p.stirred(); s != nil {
+		p.rouse()
 		s.attended = true
 		p.aside(s, func(ctx workflow.Context) {
 			defer func() { s.attended = false }()
@@ -118,6 +143,7 @@ func (p *performance) begin() bool {
 	if s == nil {
 		return false
 	}
+	p.rouse()
 	s.state = stepRunning
 	if more && s.concurrent() || p.asked() {
 		p.aside(s, func(ctx workflow.Context) { p.finish(ctx, s) })
@@ -128,7 +154,12 @@ func (p *performance) begin() bool {
 	return true
 }
 
-func (p *performance) aside(s *step, f func(workflow.Context)) { workflow.GoNamed(p.ctx, s.id, f) }
+func (p *performance) aside(s *step, f func(workflow.Context)) {
+	workflow.GoNamed(p.ctx, s.id, func(ctx workflow.Context) {
+		f(ctx)
+		p.rest()
+	})
+}
 
 // asked reports whether a call has a question that is not settled.
 func (p *performance) asked() bool {
@@ -155,8 +186,8 @@ func (p *performance) stirred() *step {
 func (p *performance) attend(ctx workflow.Context, s *step) bool {
 	a := p.agent
 	if s.vigil == nil {
-		// It lives longer than this coroutine, of which nothing should be kept.
-		s.vigil = a.gate.vigil(p.ctx, s.question, func() protocol.DecideRequest { return a.request(s) }, s.decision)
+		// It lives longer than this coroutine and than the turn's context.
+		s.vigil = a.gate.vigil(p.outer, s.question, func() protocol.DecideRequest { return a.request(s) }, s.decision)
 	}
 	permit, refused := s.vigil.attend(ctx)
 	switch {

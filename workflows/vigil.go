@@ -119,7 +119,7 @@ type vigil struct {
 	// reminded is when people were last told of the question.
 	reminded time.Time
 
-	// ctx is that of the call. life ends with the vigil by stop; both are nil until it begins something.
+	// ctx is that of the run or of the call. life ends with the vigil by stop; both are nil until it begins something.
 	ctx, life workflow.Context
 	stop      func()
 	// asleep says that the question waits, and the board knows.
@@ -143,9 +143,9 @@ func (v *vigil) question() approval.Approval {
 }
 
 // again puts the question once more, in this run.
-func (v *vigil) again(ctx workflow.Context, runID string) {
+func (v *vigil) again(runID string) {
 	v.end()
-	d := *v.d
+	ctx, d := v.ctx, *v.d
 	d.RunID = runID
 	*v = vigil{gate: v.gate, key: v.gate.question(ctx, v.req(), d), req: v.req, d: &d}
 	v.start(ctx)
