@@ -33,7 +33,7 @@ func Agent(ctx workflow.Context, in protocol.AgentInput, state *protocol.AgentSt
 
 // begin makes an agent and runs it until it waits or ends. It returns the agent if that waits, else the result or the error.
 func begin(ctx workflow.Context, in *protocol.AgentInput, state *protocol.AgentState) (*agent, *protocol.AgentResult, error) {
-	a := &agent{gate: gateFrom(ctx), ctx: ctx, in: in, seen: map[string]bool{}}
+	a := &agent{gate: gateFrom(ctx), ctx: ctx, in: in, frozen: &unresolved}
 	if res, err := a.prepare(ctx, state); res != nil || err != nil {
 		return nil, res, err
 	}
@@ -104,9 +104,12 @@ type agent struct {
 	held *protocol.AgentState
 	// tooLarge is set when there was too much to leave to a next run.
 	tooLarge bool
-	// frozen is what was resolved, without the tools, which are in tools.
-	frozen protocol.ResolveResponse
-	tools  toolset
+	// frozen is what was resolved, without what is in tools, promptRef and frozenIn: the run that it was resolved in. What is
+	// equal is there once for all runs.
+	frozen    *protocol.ResolveResponse
+	tools     toolset
+	promptRef *blob.Ref
+	frozenIn  string
 	// under is frozen.Under with the run that a run which continues was told.
 	under protocol.Under
 	// tighten is in.Permissions as tools' workers get it.
@@ -182,19 +185,20 @@ func control(ctx workflow.Context, summary string) workflow.Context {
 }
 
 func (a *agent) resolve(ctx workflow.Context) error {
+	var r protocol.ResolveResponse
 	err := recorded(ctx, workflow.ExecuteActivity(control(ctx, "freeze tools · "+label(a.in.AgentType)), protocol.ActivityResolveToolset,
-		a.gate.resolving(ctx, *a.in)), &a.frozen)
+		a.gate.resolving(ctx, *a.in)), &r)
 	if err != nil {
 		return err
 	}
-	a.under = a.frozen.Under
+	a.freeze(r)
+	a.under = protocol.Under{RunID: a.frozenIn, PolicyDigest: a.frozen.Under.PolicyDigest}
 	return a.index(ctx)
 }
 
 // index makes ready what is looked up for each call.
 func (a *agent) index(ctx workflow.Context) (err error) {
-	a.tools, a.frozen.Tools = newToolset(a.frozen.Tools), nil
-	if a.frozen.PromptRef != nil && workflow.GetInfo(ctx).RetryPolicy == nil {
+	if a.promptRef != nil && workflow.GetInfo(ctx).RetryPolicy == nil {
 		// It is read from the blob. A run that the server tries again begins with its input, and needs the prompt there.
 		a.in.Prompt = ""
 	}

@@ -152,14 +152,13 @@ func (g *gate) unless(stop func()) {
 func (a *agent) state(results []model.ToolResult, steps []*step) protocol.AgentState {
 	b := &a.gate.board
 	s := protocol.AgentState{
-		AgentRun: a.id, Runs: a.runs + 1, Started: a.started, Frozen: a.frozen,
+		AgentRun: a.id, Runs: a.runs + 1, Started: a.started, Frozen: a.thawed(),
 		Transcript: a.transcript, Earlier: a.earlier, Output: a.output, Spent: a.spent, Turns: a.turns, LifeTurns: a.lifeTurns,
 		Calls: a.calls, Asked: a.asked, Restarts: a.restarts, Idle: a.idle, OverCalls: a.overCalls, Seen: a.seenList, Retries: a.retries,
 		Escalated: a.escalation, Progress: a.progress, HostQueue: a.env.queue, Lease: a.env.lease,
 		Ledger: a.gate.ledger.Save(), Vetted: a.gate.vetted, Results: results,
 		Board: protocol.BoardState{Status: b.status, Shown: b.shown, Memo: b.memo},
 	}
-	s.Frozen.Tools = a.tools.facts()
 	for _, st := range steps {
 		s.Steps = append(s.Steps, a.gate.stateOf(st))
 	}
@@ -183,12 +182,13 @@ func (g *gate) stateOf(s *step) protocol.StepState {
 // state that no gate has left ends the run.
 func (a *agent) takeOver(ctx workflow.Context, s *protocol.AgentState) error {
 	g := a.gate
-	a.id, a.started, a.runs, a.frozen, a.held = s.AgentRun, s.Started, s.Runs, s.Frozen, s
+	a.id, a.started, a.runs, a.held = s.AgentRun, s.Started, s.Runs, s
+	a.freeze(s.Frozen)
 	a.transcript, a.earlier, a.output, a.spent, a.turns, a.lifeTurns = s.Transcript, s.Earlier, s.Output, s.Spent, s.Turns, s.LifeTurns
 	a.calls, a.asked, a.restarts, a.idle, a.overCalls, a.retries = s.Calls, s.Asked, s.Restarts, s.Idle, s.OverCalls, s.Retries
 	a.escalation, a.progress, a.seenList = s.Escalated, s.Progress, s.Seen
 	for _, sum := range s.Seen {
-		a.seen[sum] = true
+		a.see(sum)
 	}
 	a.env = environment{dir: a.frozen.Dir}
 	if s.Lease != nil {

@@ -28,7 +28,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 		Transcript: a.transcript, Results: results, Note: note, MaxOutputTokens: a.frozen.Limits.MaxOutputTokens, Turn: a.turns,
 	}
 	if a.transcript == nil {
-		req.PromptRef, req.Earlier, req.Note = a.frozen.PromptRef, a.earlier, a.anew(note)
+		req.PromptRef, req.Earlier, req.Note = a.promptRef, a.earlier, a.anew(note)
 		if req.PromptRef == nil {
 			req.Prompt = a.in.Prompt
 		}

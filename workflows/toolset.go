@@ -47,3 +47,23 @@ func (t toolset) tool(name string) toolFacts {
 	}
 	return noTool
 }
+
+// unresolved is what an agent has before it is resolved.
+var unresolved protocol.ResolveResponse
+
+// freeze keeps what was resolved, thawed is that again.
+func (a *agent) freeze(r protocol.ResolveResponse) {
+	a.tools, a.promptRef, a.frozenIn = newToolset(r.Tools), r.PromptRef, r.Under.RunID
+	if a.frozenIn == a.id {
+		// The text is there already.
+		a.frozenIn = a.id
+	}
+	r.Tools, r.PromptRef, r.Under.RunID = nil, nil, ""
+	a.frozen = protocol.Share(r)
+}
+
+func (a *agent) thawed() protocol.ResolveResponse {
+	r := *a.frozen
+	r.Tools, r.PromptRef, r.Under.RunID = a.tools.facts(), a.promptRef, a.frozenIn
+	return r
+}

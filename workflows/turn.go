@@ -196,7 +196,8 @@ func (a *agent) note(s *step) {
 	}
 	// Half of the digest tells a call that is new from one that is not.
 	if sum := hex.EncodeToString(h.Sum(nil)[:16]); !a.seen[sum] {
-		a.seen[sum], a.fresh = true, a.fresh+1
+		a.see(sum)
+		a.fresh++
 		if a.seenList = append(a.seenList, sum); len(a.seenList) > mostSeen {
 			delete(a.seen, a.seenList[0])
 			a.seenList = a.seenList[1:]
@@ -212,6 +213,13 @@ func (a *agent) note(s *step) {
 		a.progress = s.final()
 		a.idle = -1
 	}
+}
+
+func (a *agent) see(sum string) {
+	if a.seen == nil {
+		a.seen = map[string]bool{}
+	}
+	a.seen[sum] = true
 }
 
 // The tools whose calls the engine itself acts on.
