@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -263,4 +264,71 @@ func TestSignsOfAGuardedWorkflowHaveNoTimer(t *testing.T) {
 	}))
 	require.Equal(t, "paid bob", value)
 	require.Zero(t, timers)
+}
+
+// Whatever is answered when and however long calls take: a call that was there a second ago is shown as running, a run that only
+// waits shows exactly what it waits for, and one timer runs at a time.
+func TestSignsAreNeverFalseForLong(t *testing.T) {
+	for seed := range int64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewSource(seed))
+			n := 1 + r.Intn(12)
+			b := newBench(t, asking(asks(n)))
+			s := b.watched()
+			b.env.OnActivity(protocol.ToolPrefix+"run", mock.Anything, mock.Anything).AfterFn(func() time.Duration {
+				return time.Duration(1+r.Intn(40)) * 100 * time.Millisecond
+			}).Return(tool.Result{Code: tool.OK, Value: json.RawMessage("1")}, nil)
+			end := time.Duration(10+r.Intn(200)) * 100 * time.Millisecond
+			for range n {
+				b.env.RegisterDelayedCallback(func() {
+					if p := b.list().Pending; len(p) > 0 {
+						choice := []approval.Choice{approval.Allow, approval.Allow, approval.Deny}[r.Intn(3)]
+						b.env.SignalWorkflow(protocol.SignalApproval, approval.Resolution{Key: p[r.Intn(len(p))].Key, Decision: choice, By: "alice"})
+					}
+				}, time.Hour+time.Duration(r.Int63n(int64(end))).Round(100*time.Millisecond))
+			}
+			if r.Intn(3) == 0 {
+				b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Hour+end/2)
+			} else {
+				b.env.RegisterDelayedCallback(b.env.CancelWorkflow, 10*time.Hour)
+			}
+			var before []approval.Granted
+			for at := time.Hour; at < time.Hour+2*end+time.Minute; at += 1100 * time.Millisecond {
+				b.env.RegisterDelayedCallback(func() {
+					if b.env.IsWorkflowCompleted() {
+						return
+					}
+					l := b.list()
+					for _, g := range l.Granted {
+						same := func(o approval.Granted) bool { return o.Key == g.Key }
+						require.False(t, slices.ContainsFunc(before, same) && strings.HasPrefix(s.last(false), "waiting"), "%s runs: %v", g.Key, s.signs)
+					}
+					before = l.Granted
+					if len(l.Pending) > 0 && len(l.Granted) == 0 && len(l.Pending)+len(l.Closed) == n {
+						require.Equal(t, "waiting run", s.last(false))
+						require.Equal(t, fmt.Sprintf("memo %d", min(len(l.Pending), 10)), s.last(true))
+					}
+				}, at)
+			}
+			b.run(protocol.AgentInput{})
+			require.Equal(t, "done", s.signs[len(s.signs)-1])
+			running := 0
+			for _, what := range s.timers {
+				if running--; what == "set" {
+					running += 2
+				}
+				require.LessOrEqual(t, running, 1, "%v", s.timers)
+			}
+		})
+	}
+}
+
+// last is the memo that is shown, or the status.
+func (s *shown) last(memo bool) string {
+	for i := len(s.signs) - 1; i >= 0; i-- {
+		if what := s.signs[i]; what != "begins" && strings.HasPrefix(what, "memo") == memo {
+			return what
+		}
+	}
+	return ""
 }
