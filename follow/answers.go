@@ -59,7 +59,7 @@ func (r *Reader) signal(a *historypb.WorkflowExecutionSignaledEventAttributes) {
 		r.tell(Event{Kind: Signal, Note: a.GetSignalName()})
 		return
 	}
-	resolutions, err := approval.Decode(r.raw(a.GetInput()), r.ledger.Asked(), r.ledger.Standing())
+	resolutions, err := approval.Decode(r.written(a.GetInput()), r.ledger.Asked(), r.ledger.Standing())
 	many := len(a.GetInput().GetPayloads()) > 1
 	if err != nil {
 		said := Answered{Via: viaSignal, Ignored: reason(err)}
@@ -106,7 +106,7 @@ func (r *Reader) update(a *historypb.WorkflowExecutionUpdateAcceptedEventAttribu
 	if name := in.GetName(); name != protocol.UpdateResolve && name != protocol.GuardUpdateResolve {
 		return
 	}
-	res, err := approval.Parse(r.raw(in.GetArgs()))
+	res, err := approval.Parse(r.written(in.GetArgs()))
 	if err != nil {
 		r.answered(Answered{Via: viaUpdate, Ignored: reason(err)})
 		return

@@ -346,6 +346,24 @@ func (r *Reader) raw(p *commonpb.Payloads) []byte {
 	return raw.Payload().GetData()
 }
 
+// written returns the JSON of an answer, or nil. One in an encoding of the team's own is read by its converter, as the workflow does.
+func (r *Reader) written(p *commonpb.Payloads) []byte {
+	var raw converter.RawValue
+	if !r.decode(p, &raw) || raw.Payload() == nil {
+		return nil
+	}
+	switch string(raw.Payload().GetMetadata()[converter.MetadataEncoding]) {
+	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingBinary, converter.MetadataEncodingNil:
+		return raw.Payload().GetData()
+	}
+	var res approval.Resolution
+	if !r.decode(p, &res) {
+		return raw.Payload().GetData()
+	}
+	text, _ := json.Marshal(res) // nil if it fails
+	return text
+}
+
 func (r *Reader) text(p *commonpb.Payload) string {
 	var s string
 	if p == nil || r.converter.FromPayload(p, &s) != nil {

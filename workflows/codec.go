@@ -127,7 +127,7 @@ func (g *gate) arrive(ctx workflow.Context, args *commonpb.Payloads) {
 // sealed reports whether an answer must be decoded, and there is somebody whom it could be for.
 func (g *gate) sealed(args *commonpb.Payloads) bool {
 	return len(args.GetPayloads()) > 0 && len(g.ledger.Asked())+len(g.ledger.Standing())+len(g.children()) > 0 &&
-		!slices.Contains(readable, string(args.GetPayloads()[0].GetMetadata()[converter.MetadataEncoding]))
+		!plain(args.GetPayloads()[0])
 }
 
 // received returns the JSON of an answer that came as a signal; nil if nothing came.
@@ -135,7 +135,7 @@ func (g *gate) received(ctx workflow.Context, args *commonpb.Payloads) ([]byte, 
 	switch {
 	case len(args.GetPayloads()) == 0:
 		return nil, nil
-	case slices.Contains(readable, string(args.GetPayloads()[0].GetMetadata()[converter.MetadataEncoding])):
+	case plain(args.GetPayloads()[0]):
 		return args.GetPayloads()[0].GetData(), nil
 	case !g.sealed(args):
 		return nil, &approval.DecodeError{Why: "it is encrypted and nothing is pending"}
@@ -156,15 +156,74 @@ func (g *gate) received(ctx workflow.Context, args *commonpb.Payloads) ([]byte, 
 func (g *gate) unseal(ctx workflow.Context, p *commonpb.Payload) opened {
 	var raw converter.RawValue
 	if err := g.converter(ctx).FromPayload(p, &raw); err != nil {
-		if asksForRetry(err) {
-			panic(err)
-		}
-		return opened{Why: "it cannot be decoded: " + short(err.Error(), 200)}
+		return undecoded(err)
 	}
 	if n := len(raw.Payload().GetData()); n > approval.MaxAnswer {
 		return opened{Why: fmt.Sprintf("it has %d bytes, at most %d are read", n, approval.MaxAnswer)}
 	}
+	if raw.Payload() != nil && !plain(raw.Payload()) {
+		return g.translate(ctx, p, raw.Payload())
+	}
 	return opened{Data: raw.Payload().GetData()}
+}
+
+// plain reports whether a payload is in an encoding of the SDK's own converters.
+func plain(p *commonpb.Payload) bool {
+	return slices.Contains(readable, string(p.GetMetadata()[converter.MetadataEncoding]))
+}
+
+func undecoded(err error) opened {
+	if asksForRetry(err) {
+		panic(err)
+	}
+	return opened{Why: "it cannot be decoded: " + short(err.Error(), 200)}
+}
+
+// translate makes JSON of an answer in an encoding that only the team's converter reads. What it does not know either is read as it
+// is; bare is p without its codec.
+func (g *gate) translate(ctx workflow.Context, p, bare *commonpb.Payload) opened {
+	var r approval.Resolution
+	err := func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = errors.New("the converter panicked") // on what anybody may send
+			}
+		}()
+		return g.converter(ctx).FromPayload(p, &r)
+	}()
+	switch {
+	case errors.Is(err, converter.ErrEncodingIsNotSupported):
+		return opened{Data: bare.GetData()}
+	case err != nil:
+		return undecoded(err)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return undecoded(err)
+	}
+	return opened{Data: data}
+}
+
+// updated returns the JSON of an answer that came as an update. The SDK has taken the codec off. recorded says that history has to
+// hold what the team's converter makes of it.
+func (g *gate) updated(ctx workflow.Context, raw converter.RawValue, recorded bool) ([]byte, error) {
+	p := raw.Payload()
+	if p == nil || plain(p) {
+		return p.GetData(), nil
+	}
+	if len(p.GetData()) > approval.MaxAnswer {
+		return p.GetData(), nil // which is refused as too long
+	}
+	var o opened
+	if !recorded {
+		o = g.translate(ctx, p, p)
+	} else if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return g.translate(ctx, p, p) }).Get(&o); err != nil {
+		panic(err)
+	}
+	if o.Why != "" {
+		return nil, &approval.DecodeError{Why: o.Why}
+	}
+	return o.Data, nil
 }
 
 // unencoded reports that the arguments of a request could not be encoded when it was made.

@@ -298,7 +298,7 @@ func (g *gate) register(ctx workflow.Context) error {
 func (g *gate) takeUpdates(ctx workflow.Context) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, g.names.update,
 		func(ctx workflow.Context, raw converter.RawValue) (protocol.Accepted, error) {
-			r, err := g.parse(raw)
+			r, err := g.parse(ctx, raw, true)
 			if err != nil {
 				return protocol.Accepted{}, err
 			}
@@ -310,8 +310,8 @@ func (g *gate) takeUpdates(ctx workflow.Context) error {
 			g.board.details(ctx, g.ledger)
 			return accepted(r, dispatched), nil
 		},
-		workflow.UpdateHandlerOptions{Description: "Answers a question: {key, decision, reason, by}", Validator: func(raw converter.RawValue) error {
-			r, err := g.parse(raw)
+		workflow.UpdateHandlerOptions{Description: "Answers a question: {key, decision, reason, by}", Validator: func(ctx workflow.Context, raw converter.RawValue) error {
+			r, err := g.parse(ctx, raw, false)
 			if err != nil {
 				return err
 			}
@@ -362,10 +362,13 @@ func notPending(why string) error {
 	return temporal.NewNonRetryableApplicationError(why, protocol.ErrorNotPending, nil)
 }
 
-func (g *gate) parse(raw converter.RawValue) (approval.Resolution, error) {
+func (g *gate) parse(ctx workflow.Context, raw converter.RawValue, recorded bool) (approval.Resolution, error) {
 	r, err := approval.Resolution{}, error(&approval.DecodeError{Why: "it is empty"})
 	if raw.Payload() != nil {
-		r, err = approval.Parse(raw.Payload().GetData())
+		var data []byte
+		if data, err = g.updated(ctx, raw, recorded); err == nil {
+			r, err = approval.Parse(data)
+		}
 	}
 	if bad := new(approval.DecodeError); errors.As(err, &bad) {
 		err = temporal.NewNonRetryableApplicationError("bad answer: "+bad.Why, protocol.ErrorBadAnswer, nil)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -187,4 +188,60 @@ func (r reversed) ToPayload(v any) (*commonpb.Payload, error) {
 func otherOrder() converter.DataConverter {
 	return converter.NewCompositeDataConverter(converter.NewNilPayloadConverter(), converter.NewByteSlicePayloadConverter(),
 		converter.NewProtoJSONPayloadConverter(), converter.NewProtoPayloadConverter(), reversed{converter.NewJSONPayloadConverter()})
+}
+
+// renaming is a converter of a team's own: JSON with other names of members, under an encoding of its own.
+type renaming struct{}
+
+func (renaming) Encoding() string { return "json/renamed" }
+
+func (r renaming) ToPayload(v any) (*commonpb.Payload, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	text, err = renamed(text, func(name string) string { return "_" + name })
+	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(r.Encoding())}, Data: text}, err
+}
+
+func (renaming) FromPayload(p *commonpb.Payload, v any) error {
+	text, err := renamed(p.GetData(), func(name string) string { return strings.TrimPrefix(name, "_") })
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
+func (renaming) ToString(p *commonpb.Payload) string { return string(p.GetData()) }
+
+// renamed gives all members of a JSON text other names.
+func renamed(text []byte, name func(string) string) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var all any
+	if err := d.Decode(&all); err != nil {
+		return nil, err
+	}
+	var walk func(any) any
+	walk = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			out := map[string]any{}
+			for k, one := range v {
+				out[name(k)] = walk(one)
+			}
+			return out
+		case []any:
+			for i := range v {
+				v[i] = walk(v[i])
+			}
+		}
+		return v
+	}
+	return json.Marshal(walk(all))
+}
+
+func renamingConverter() converter.DataConverter {
+	return converter.NewCompositeDataConverter(converter.NewNilPayloadConverter(), converter.NewByteSlicePayloadConverter(),
+		converter.NewProtoJSONPayloadConverter(), renaming{})
 }

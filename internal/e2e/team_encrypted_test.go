@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	sdkworker "go.temporal.io/sdk/worker"
@@ -326,4 +327,43 @@ func TestAgentUnderAnotherConverter(t *testing.T) {
 	require.Equal(t, protocol.OK, res.Status, res.Error)
 	require.Equal(t, []string{"run a"}, w.ran())
 	require.Zero(t, count(w.history(), enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+}
+
+// Answers in an encoding of the team's own count as those in plain JSON, alone and below a codec: as signals and as updates.
+func TestAnswersInAnEncodingOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for name, dc := range map[string]converter.DataConverter{
+		"alone": renamingConverter(), "below a codec": converter.NewCodecDataConverter(renamingConverter(), newSealer()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			plug, done, err := plugin(askingWith("turns: [{calls: [{tool: run, args: {text: a}}, {tool: run, args: {text: b}}, {tool: run, args: {text: c}}]}, {say: done}]"), nil, w.effects, w.blobs)
+			require.NoError(t, err)
+			t.Cleanup(done)
+			w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: dc, Plugins: []client.Plugin{plug}, Logger: sdklog.NewStructuredLogger(logger())})
+			require.NoError(t, err)
+			t.Cleanup(w.c.Close)
+			w.converter = dc
+			w.workWith(plug)
+			w.start(protocol.AgentInput{})
+			q := w.pending(3)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			require.NoError(t, w.c.SignalWorkflow(ctx, w.id, "", protocol.SignalApproval, resolution(q[0].Key, approval.Allow, "")))
+			_, err = w.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: w.id, UpdateName: protocol.UpdateResolve,
+				Args: []any{map[string]any{"key": "nobody", "decision": "allow"}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+			require.NoError(t, err)
+			h, err := w.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: w.id, UpdateName: protocol.UpdateResolve,
+				Args: []any{resolution(q[1].Key, approval.Deny, "not b")}, WaitForStage: client.WorkflowUpdateStageCompleted})
+			require.NoError(t, err)
+			require.NoError(t, h.Get(ctx, nil))
+			w.answer(q[2].Key, approval.Allow) // in plain JSON, as the temporal command does
+			res := w.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			require.Equal(t, []string{"OK", "DENIED/person", "OK"}, w.codes(res))
+			require.Empty(t, w.failedTasks())
+			require.Equal(t, []string{"run a", "run c"}, w.ran())
+		})
+	}
 }

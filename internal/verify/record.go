@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -336,52 +335,6 @@ func (r *record) admitted(event int64, result *commonpb.Payloads, key string) bo
 		}
 	}
 	return true
-}
-
-// answer keeps what somebody answered, as the workflow would read it if the key that it names were pending.
-func (r *record) answer(event int64, args *commonpb.Payloads, signal bool) {
-	data := r.sent(args)
-	key := named(data)
-	resolutions, err := approval.Decode(data, []string{key}, nil)
-	if err != nil {
-		return
-	}
-	for _, res := range resolutions {
-		r.answers[key] = append(r.answers[key], answer{Resolution: res, event: event, signal: signal})
-	}
-}
-
-// sent is the JSON of an answer. People may send it in plain JSON although the team's codec encrypts, and takes nothing else.
-func (r *record) sent(args *commonpb.Payloads) []byte {
-	if len(args.GetPayloads()) == 0 {
-		return nil
-	}
-	if _, _, elsewhere := storage.Claimed(args.GetPayloads()[0]); elsewhere {
-		return nil
-	}
-	switch p := args.GetPayloads()[0]; string(p.GetMetadata()[converter.MetadataEncoding]) {
-	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingBinary:
-		return p.GetData()
-	default:
-		return r.value(p).GetData()
-	}
-}
-
-// named is the key that an answer names; empty for a bare word.
-func named(data []byte) string {
-	var text string
-	if len(data) > approval.MaxAnswer {
-		return ""
-	}
-	if json.Unmarshal(data, &text) == nil {
-		data = []byte(text)
-	}
-	var members map[string]json.RawMessage
-	var key string
-	if json.Unmarshal(data, &members) != nil || json.Unmarshal(members["key"], &key) != nil {
-		return ""
-	}
-	return key
 }
 
 func (r *record) close(e *historypb.HistoryEvent) {
