@@ -83,7 +83,7 @@ func (c *Config) validate() error {
 // gate is the state of one run: its questions, who waits for them, and what people are shown.
 type gate struct {
 	cfg    *Config
-	names  handlers
+	names  *handlers
 	ledger *approval.Ledger
 	// mail holds the answers to each open question, also before its call waits for them: later calls of a turn may still be
 	// judged.
@@ -130,12 +130,17 @@ type gate struct {
 // handlers are the names under which a run can be asked and answered.
 type handlers struct{ signal, update, query string }
 
+var (
+	agentHandlers = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
+	guardHandlers = handlers{protocol.GuardSignalApproval, protocol.GuardUpdateResolve, protocol.GuardQueryApprovals}
+)
+
 type gateKey struct{}
 
 func newGate(cfg *Config, own, continued bool) *gate {
-	names := handlers{protocol.GuardSignalApproval, protocol.GuardUpdateResolve, protocol.GuardQueryApprovals}
+	names := &guardHandlers
 	if own {
-		names = handlers{protocol.SignalApproval, protocol.UpdateResolve, protocol.QueryApprovals}
+		names = &agentHandlers
 	}
 	// Maps are made when something is to be put into them: a run that waits has nothing in most of them.
 	g := &gate{cfg: cfg, own: own, continued: continued, deaf: continued, names: names, ledger: approval.NewLedger()}
