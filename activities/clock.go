@@ -9,9 +9,10 @@ import (
 // An allow may be good until a moment. Which one it is now, the server says: a worker whose clock is behind would run what has
 // expired, and deadlines and histories are by the server's clock too.
 
-// now is the time of a request, or the worker's if the workflow's worker is of a version that does not send it.
+// now is the time that was sent, or the worker's if none was: by a workflow's worker of an older version, or by a server, of
+// which the SDK makes 1970.
 func now(sent time.Time) time.Time {
-	if sent.IsZero() {
+	if sent.Unix() <= 0 {
 		return time.Now()
 	}
 	return sent

@@ -158,13 +158,11 @@ func (g *gate) unseal(ctx workflow.Context, p *commonpb.Payload) opened {
 	if err := g.converter(ctx).FromPayload(p, &raw); err != nil {
 		return undecoded(err)
 	}
-	if n := len(raw.Payload().GetData()); n > approval.MaxAnswer {
-		return opened{Why: fmt.Sprintf("it has %d bytes, at most %d are read", n, approval.MaxAnswer)}
-	}
-	if raw.Payload() != nil && !plain(raw.Payload()) {
+	o := bounded(raw.Payload().GetData())
+	if o.Why == "" && raw.Payload() != nil && !plain(raw.Payload()) {
 		return g.translate(ctx, p, raw.Payload())
 	}
-	return opened{Data: raw.Payload().GetData()}
+	return o
 }
 
 // plain reports whether a payload is in an encoding of the SDK's own converters.
@@ -201,7 +199,24 @@ func (g *gate) translate(ctx workflow.Context, p, bare *commonpb.Payload) opened
 	if err != nil {
 		return undecoded(err)
 	}
+	// A converter may make much of little, and what the server refuses would be tried for ever.
+	return bounded(data)
+}
+
+func bounded(data []byte) opened {
+	if n := len(data); n > approval.MaxAnswer {
+		return opened{Why: fmt.Sprintf("it has %d bytes, at most %d are read", n, approval.MaxAnswer)}
+	}
 	return opened{Data: data}
+}
+
+// unpack is translate for what has no codec on it any more. A codec may refuse what it did not encode, so it is put on again.
+func (g *gate) unpack(ctx workflow.Context, raw converter.RawValue) opened {
+	p, err := g.converter(ctx).ToPayload(raw)
+	if err != nil {
+		return undecoded(err)
+	}
+	return g.translate(ctx, p, raw.Payload())
 }
 
 // updated returns the JSON of an answer that came as an update. The SDK has taken the codec off. recorded says that history has to
@@ -216,8 +231,8 @@ func (g *gate) updated(ctx workflow.Context, raw converter.RawValue, recorded bo
 	}
 	var o opened
 	if !recorded {
-		o = g.translate(ctx, p, p)
-	} else if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return g.translate(ctx, p, p) }).Get(&o); err != nil {
+		o = g.unpack(ctx, raw)
+	} else if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return g.unpack(ctx, raw) }).Get(&o); err != nil {
 		panic(err)
 	}
 	if o.Why != "" {

@@ -329,11 +329,18 @@ func TestAgentUnderAnotherConverter(t *testing.T) {
 	require.Zero(t, count(w.history(), enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 }
 
+func strictSealer() *sealer {
+	s := newSealer()
+	s.strict = true
+	return s
+}
+
 // Answers in an encoding of the team's own count as those in plain JSON, alone and below a codec: as signals and as updates.
 func TestAnswersInAnEncodingOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for name, dc := range map[string]converter.DataConverter{
 		"alone": renamingConverter(), "below a codec": converter.NewCodecDataConverter(renamingConverter(), newSealer()),
+		"below a strict codec": converter.NewCodecDataConverter(renamingConverter(), strictSealer()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -366,4 +373,36 @@ func TestAnswersInAnEncodingOfTheirOwn(t *testing.T) {
 			require.Equal(t, []string{"run a", "run c"}, w.ran())
 		})
 	}
+}
+
+// A short answer of which the team's converter makes a long one is refused like a long one, and is not written into history: the
+// server refuses what is too large there, and ends the run.
+func TestAnswersThatBecomeLong(t *testing.T) {
+	t.Parallel()
+	dc := converter.NewCompositeDataConverter(converter.NewNilPayloadConverter(), converter.NewByteSlicePayloadConverter(),
+		converter.NewProtoJSONPayloadConverter(), packing{})
+	w := newWorld(t)
+	plug, done, err := plugin(askingWith("turns: [{calls: [{tool: run, args: {text: a}}]}, {say: done}]"), nil, w.effects, w.blobs)
+	require.NoError(t, err)
+	t.Cleanup(done)
+	w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: dc, Plugins: []client.Plugin{plug}, Logger: sdklog.NewStructuredLogger(logger())})
+	require.NoError(t, err)
+	t.Cleanup(w.c.Close)
+	w.converter = dc
+	w.workWith(plug)
+	w.start(protocol.AgentInput{})
+	q := w.pending(1)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	long := resolution(q[0].Key, approval.Allow, string(zeros))
+	require.NoError(t, w.c.SignalWorkflow(ctx, w.id, "", protocol.SignalApproval, long))
+	h, err := w.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: w.id, UpdateName: protocol.UpdateResolve,
+		Args: []any{long}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	require.NoError(t, err)
+	require.ErrorContains(t, h.Get(ctx, nil), "bytes, at most 65536 are read")
+	w.answer(q[0].Key, approval.Allow)
+	res := w.result()
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.Equal(t, []string{"run a"}, w.ran())
+	require.Empty(t, w.failedTasks())
 }
