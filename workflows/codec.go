@@ -155,7 +155,7 @@ func (g *gate) received(ctx workflow.Context, args *commonpb.Payloads) ([]byte, 
 // unseal decodes the payload of an answer.
 func (g *gate) unseal(ctx workflow.Context, p *commonpb.Payload) opened {
 	var raw converter.RawValue
-	if err := g.converter(ctx).FromPayload(p, &raw); err != nil {
+	if err := g.decode(ctx, p, &raw); err != nil {
 		return undecoded(err)
 	}
 	o := bounded(raw.Payload().GetData())
@@ -163,6 +163,16 @@ func (g *gate) unseal(ctx workflow.Context, p *commonpb.Payload) opened {
 		return g.translate(ctx, p, raw.Payload())
 	}
 	return o
+}
+
+// decode reads what anybody may send: codec and converter may panic of it, at every try.
+func (g *gate) decode(ctx workflow.Context, p *commonpb.Payload, out any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("the converter panicked")
+		}
+	}()
+	return g.converter(ctx).FromPayload(p, out)
 }
 
 // plain reports whether a payload is in an encoding of the SDK's own converters.
@@ -181,14 +191,7 @@ func undecoded(err error) opened {
 // is; bare is p without its codec.
 func (g *gate) translate(ctx workflow.Context, p, bare *commonpb.Payload) opened {
 	var r approval.Resolution
-	err := func() (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = errors.New("the converter panicked") // on what anybody may send
-			}
-		}()
-		return g.converter(ctx).FromPayload(p, &r)
-	}()
+	err := g.decode(ctx, p, &r)
 	switch {
 	case errors.Is(err, converter.ErrEncodingIsNotSupported):
 		return opened{Data: bare.GetData()}
