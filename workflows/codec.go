@@ -222,6 +222,17 @@ func (g *gate) unpack(ctx workflow.Context, raw converter.RawValue) opened {
 	return g.translate(ctx, p, raw.Payload())
 }
 
+// unpackNow is unpack where nothing is tried again. Of a panic the sender is told no more than that.
+func (g *gate) unpackNow(ctx workflow.Context, raw converter.RawValue) (o opened) {
+	defer func() {
+		if p := recover(); p != nil {
+			workflow.GetLogger(ctx).Error("assent: an answer could not be decoded", "panic", p)
+			o = opened{Why: "it cannot be decoded now"}
+		}
+	}()
+	return g.unpack(ctx, raw)
+}
+
 // updated returns the JSON of an answer that came as an update. The SDK has taken the codec off. recorded says that history has to
 // hold what the team's converter makes of it.
 func (g *gate) updated(ctx workflow.Context, raw converter.RawValue, recorded bool) ([]byte, error) {
@@ -234,7 +245,7 @@ func (g *gate) updated(ctx workflow.Context, raw converter.RawValue, recorded bo
 	}
 	var o opened
 	if !recorded {
-		o = g.unpack(ctx, raw)
+		o = g.unpackNow(ctx, raw)
 	} else if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return g.unpack(ctx, raw) }).Get(&o); err != nil {
 		panic(err)
 	}

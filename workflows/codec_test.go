@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -48,4 +49,38 @@ func TestAnAnswerOfWhichACodecPanics(t *testing.T) {
 	res := b.run(protocol.AgentInput{})
 	require.Equal(t, protocol.OK, res.Status, res.Error)
 	require.Equal(t, []string{"OK"}, b.codes(res))
+}
+
+// outage is a converter of a team's own whose key service does not answer.
+type outage struct{}
+
+func (outage) Encoding() string { return "json/away" }
+
+func (a outage) ToPayload(any) (*commonpb.Payload, error) {
+	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(a.Encoding())}}, nil
+}
+
+func (outage) FromPayload(*commonpb.Payload, any) error {
+	return converter.NewWorkflowTaskFailureError(errors.New("the key service does not answer"))
+}
+
+func (outage) ToString(*commonpb.Payload) string { return "" }
+
+// An update that cannot be decoded now is refused, and its sender sees nothing of the worker.
+func TestAnUpdateThatCannotBeDecodedNow(t *testing.T) {
+	s := asking(oneAsk)
+	s.codec = converter.NewCompositeDataConverter(converter.NewNilPayloadConverter(), converter.NewByteSlicePayloadConverter(),
+		converter.NewJSONPayloadConverter(), outage{})
+	b := newBench(t, s)
+	var out outcome
+	b.env.RegisterDelayedCallback(func() {
+		p, err := outage{}.ToPayload(nil)
+		require.NoError(t, err)
+		b.env.UpdateWorkflow(protocol.UpdateResolve, "", &out, converter.NewRawValue(p))
+	}, time.Hour)
+	b.answer(3*time.Hour, 0, approval.Allow)
+	res := b.run(protocol.AgentInput{})
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.ErrorContains(t, out.rejected, "it cannot be decoded now")
+	require.NotContains(t, out.rejected.Error(), "panic")
 }
