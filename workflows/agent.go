@@ -102,16 +102,17 @@ type agent struct {
 	// runs counts the runs before this one. held is what the last of them left to be done, nil once it is.
 	runs int
 	held *protocol.AgentState
-	// tooLarge is set when there was too much to leave to a next run.
-	tooLarge bool
+	// tooLarge is set when there was too much to leave to a next run, overCalls when a call was skipped for maxToolCalls: one that
+	// uses exactly all may still be done.
+	tooLarge, overCalls bool
 	// frozen is what was resolved, without what is in tools, promptRef and frozenIn: the run that it was resolved in. What is
 	// equal is there once for all runs.
 	frozen    *protocol.ResolveResponse
 	tools     toolset
 	promptRef *blob.Ref
 	frozenIn  string
-	// under is frozen.Under with the run that a run which continues was told.
-	under protocol.Under
+	// told is frozenIn, or the run that a run which continues was told.
+	told string
 	// tighten is in.Permissions as tools' workers get it.
 	tighten json.RawMessage
 	// above are frozen.Parents in the same way.
@@ -133,8 +134,6 @@ type agent struct {
 	asked     int
 	restarts  int
 	idle      int
-	// overCalls is set when a call was skipped for maxToolCalls: one that uses exactly all may still be done.
-	overCalls bool
 	// seen holds digests of (tool, input, result), the latest mostSeen of them: a turn that adds none is idle. seenList has
 	// them in order. fresh counts all that were ever added in this run.
 	seen       map[string]bool
@@ -146,11 +145,8 @@ type agent struct {
 	artifacts  []protocol.Artifact
 	// observing are the calls of observers that may still run.
 	observing []workflow.Future
-	// lent is what workflows that run as tools may spend on agents now.
-	lent float64
-	// abroad counts the calls that other workers run now, onTheWay weighs their outcomes.
-	abroad   int
-	onTheWay workflow.Semaphore
+	// abroad are the calls that others' workers run; nil before the first.
+	abroad *abroad
 
 	// env is where the tools run. lost says why there is another one than at the beginning.
 	env  environment
@@ -192,7 +188,7 @@ func (a *agent) resolve(ctx workflow.Context) error {
 		return err
 	}
 	a.freeze(r)
-	a.under = protocol.Under{RunID: a.frozenIn, PolicyDigest: a.frozen.Under.PolicyDigest}
+	a.told = a.frozenIn
 	return a.index(ctx)
 }
 

@@ -11,12 +11,11 @@ import (
 // attributes is what a run knows of its namespace's search attributes. Writing one that the namespace does not have fails
 // the workflow task, so what was known is taken for granted only for a while: a task that is tried again comes to doubt it.
 type attributes struct {
-	// has is the last answer, and since when it was given.
-	has   bool
-	since time.Time
+	// has is the last answer, since when it was given, and asking says that the next one is on its way.
+	has, asking bool
+	since       time.Time
 	// ask starts the local activity that asks anew; nil never doubts.
-	ask    func(workflow.Context) workflow.Future
-	asking bool
+	ask func(workflow.Context) workflow.Future
 }
 
 // attributesHold is how long an answer is taken for granted.

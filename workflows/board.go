@@ -24,9 +24,10 @@ var (
 // resumes and ends; an agent writes nothing in the task that begins a call which was allowed.
 type board struct {
 	attributes attributes
-	// named says that agent and root were written.
-	named bool
-	// lineage is that of the run.
+	// named says that agent and root were written, leaving that the run has ended for another one, which takes over what is
+	// shown.
+	named, leaving bool
+	// lineage says where in a tree of agents the run stands, nil at its root.
 	lineage *protocol.Lineage
 	status  protocol.RunStatus
 	// shown are the keys of the questions that are shown, memo those of them that are in the memo.
@@ -36,8 +37,6 @@ type board struct {
 	agent  string
 	// stop stops the timer after which an agent shows that it goes on; nil while none runs.
 	stop func()
-	// leaving says that the run has ended for another one, which takes over what is shown.
-	leaving bool
 	// blocks are the questions in the details that are shown: those are rewritten on every change, a question never changes.
 	blocks []rendered
 }

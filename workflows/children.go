@@ -33,8 +33,8 @@ type family struct {
 func (g *gate) family() *family {
 	if g.kin == nil {
 		g.kin = &family{pool: unbounded(), spawned: map[string]int{}}
-		if g.lineage != nil && g.lineage.BudgetUSD != nil {
-			g.kin.pool.cap = *g.lineage.BudgetUSD
+		if g.board.lineage != nil && g.board.lineage.BudgetUSD != nil {
+			g.kin.pool.cap = *g.board.lineage.BudgetUSD
 		}
 	}
 	return g.kin

@@ -50,8 +50,8 @@ const mostRoot = 1000
 // resolving is the request to freeze an agent, with what its worker needs to look at the lineage.
 func (g *gate) resolving(ctx workflow.Context, in protocol.AgentInput) protocol.ResolveRequest {
 	req := protocol.ResolveRequest{Input: in}
-	if g.lineage != nil && len(g.lineage.Parents) > 0 {
-		req.Lineage, req.ParentRun = g.lineage, workflow.GetInfo(ctx).ParentWorkflowExecution.RunID
+	if g.board.lineage != nil && len(g.board.lineage.Parents) > 0 {
+		req.Lineage, req.ParentRun = g.board.lineage, workflow.GetInfo(ctx).ParentWorkflowExecution.RunID
 	}
 	return req
 }
@@ -59,21 +59,21 @@ func (g *gate) resolving(ctx workflow.Context, in protocol.AgentInput) protocol.
 // vouch looks whether the agents above a workflow are proved, before it passes them on under its own worker's signature. It
 // is recorded, because keys change.
 func (g *gate) vouch(ctx workflow.Context) {
-	if g.own || g.lineage == nil || len(g.lineage.Parents) == 0 {
+	if g.own || g.board.lineage == nil || len(g.board.lineage.Parents) == 0 {
 		return
 	}
 	var proved bool
 	err := workflow.SideEffect(ctx, func(ctx workflow.Context) any {
 		info := workflow.GetInfo(ctx)
-		return g.cfg.Keys.VerifyLineage(*g.lineage, info.Namespace, info.ParentWorkflowExecution.RunID)
+		return g.cfg.Keys.VerifyLineage(*g.board.lineage, info.Namespace, info.ParentWorkflowExecution.RunID)
 	}).Get(&proved)
 	g.dubious = err != nil || !proved
 }
 
 // root is the workflow id of the first of the tree.
 func (g *gate) root(ctx workflow.Context) string {
-	if g.lineage != nil {
-		return g.lineage.Root
+	if g.board.lineage != nil {
+		return g.board.lineage.Root
 	}
 	return workflow.GetInfo(ctx).WorkflowExecution.ID
 }
@@ -81,8 +81,8 @@ func (g *gate) root(ctx workflow.Context) string {
 // depth counts the agents from the root to here.
 func (g *gate) depth() int {
 	switch {
-	case g.lineage != nil:
-		return g.lineage.Depth
+	case g.board.lineage != nil:
+		return g.board.lineage.Depth
 	case g.own:
 		return 1
 	}
@@ -91,8 +91,8 @@ func (g *gate) depth() int {
 
 // parents are those above a child of this run, whose policy the child may inherit.
 func (g *gate) parents() []protocol.Above {
-	if g.lineage != nil && !g.own {
-		return slices.Clone(g.lineage.Parents)
+	if g.board.lineage != nil && !g.own {
+		return slices.Clone(g.board.lineage.Parents)
 	}
 	var list []protocol.Above
 	for _, p := range g.line {
@@ -153,7 +153,7 @@ func (g *gate) begets(ctx workflow.Context, workflowType string) error {
 			return configError(fault.Configf("spawn", "%d agents stand under one another already, which is the bound", l.Bounds.Depth))
 		}
 		return g.write(ctx, l)
-	case g.own || g.lineage != nil || poolOf(ctx).bounded():
+	case g.own || g.board.lineage != nil || poolOf(ctx).bounded():
 		l := g.descent(ctx, 0)
 		if l.BudgetUSD, _ = ctx.Value(lentKey{}).(*float64); l.BudgetUSD == nil && poolOf(ctx).bounded() {
 			// It could spend the whole a second time.
@@ -192,7 +192,7 @@ func (g *gate) write(ctx workflow.Context, l protocol.Lineage) error {
 // handOn gives the next run of a workflow the place in the tree that this one had.
 func (g *gate) handOn(ctx workflow.Context, next *workflow.ContinueAsNewError) {
 	payload := interceptor.WorkflowHeader(ctx)[protocol.HeaderLineage]
-	if g.lineage == nil || payload == nil {
+	if g.board.lineage == nil || payload == nil {
 		return
 	}
 	if next.Header == nil {
@@ -223,8 +223,8 @@ type boundsKey struct{}
 func (g *gate) bounds(ctx workflow.Context) protocol.Bounds {
 	b, _ := ctx.Value(boundsKey{}).(protocol.Bounds)
 	b = b.Over(protocol.DefaultBounds())
-	if g.lineage != nil {
-		b = b.Within(g.lineage.Bounds)
+	if g.board.lineage != nil {
+		b = b.Within(g.board.lineage.Bounds)
 	}
 	return b
 }

@@ -18,22 +18,24 @@ func (a *agent) lend(p *permit) *float64 {
 	if left == nil || p.facts.Remote.Kind != tool.RemoteWorkflow {
 		return nil
 	}
-	usd := max(0, *left-a.lent)
-	a.lent += usd
+	abroad := a.others()
+	usd := max(0, *left-abroad.lent)
+	abroad.lent += usd
 	return &usd
 }
 
 // paidBack ends a loan: what was spent of it is counted by then.
 func (a *agent) paidBack(lent *float64) {
 	if lent != nil {
-		a.lent = max(0, a.lent-*lent)
+		abroad := a.others()
+		abroad.lent = max(0, abroad.lent-*lent)
 	}
 }
 
 // account leaves what this run's agents have spent to the agent that lent the money, which a workflow's result does not say.
 // What agents hold that are still at work counts as spent.
 func (g *gate) account(ctx workflow.Context) {
-	if g.own || g.lineage == nil || g.lineage.BudgetUSD == nil || g.kin == nil || g.kin.total == 0 {
+	if g.own || g.board.lineage == nil || g.board.lineage.BudgetUSD == nil || g.kin == nil || g.kin.total == 0 {
 		return
 	}
 	usd := g.kin.pool.spent + g.kin.pool.reserved

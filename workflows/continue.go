@@ -91,7 +91,7 @@ func (a *agent) parked(ctx workflow.Context, steps []*step) bool {
 // key is that of the question which the call waits for now: after a reset it is another one than it was asked with.
 func (s *step) key() string {
 	if s.vigil != nil {
-		return s.vigil.key
+		return s.vigil.box.key
 	}
 	return s.question
 }
@@ -155,7 +155,7 @@ func (a *agent) state(results []model.ToolResult, steps []*step) protocol.AgentS
 		AgentRun: a.id, Runs: a.runs + 1, Started: a.started, Frozen: a.thawed(),
 		Transcript: a.transcript, Earlier: a.earlier, Output: a.output, Spent: a.spent, Turns: a.turns, LifeTurns: a.lifeTurns,
 		Calls: a.calls, Asked: a.asked, Restarts: a.restarts, Idle: a.idle, OverCalls: a.overCalls, Seen: a.seenList, Retries: a.retries,
-		Escalated: a.escalation, Progress: a.progress, HostQueue: a.env.queue, Lease: a.env.lease,
+		Escalated: a.escalation, Progress: a.progress, HostQueue: a.env.held().queue, Lease: a.env.lease(),
 		Ledger: a.gate.ledger.Save(), Vetted: a.gate.vetted, Results: results,
 		Board: protocol.BoardState{Status: b.status, Shown: b.shown, Memo: b.memo},
 	}
@@ -168,7 +168,7 @@ func (a *agent) state(results []model.ToolResult, steps []*step) protocol.AgentS
 func (g *gate) stateOf(s *step) protocol.StepState {
 	out := protocol.StepState{CallID: s.id, Asked: s.asked}
 	if s.state == stepDone {
-		out.Result, out.Ran, out.Observed = &s.result, s.ran(), s.observed()
+		out.Result, out.Ran, out.Observed = s.result, s.ran(), s.observed()
 		if s.ran() && (s.asked.Name == nameEscalate || s.asked.Name == nameProgress) {
 			out.Final = s.final()
 		}
@@ -235,7 +235,7 @@ func (a *agent) stamp(ctx workflow.Context, s *protocol.AgentState) error {
 	if err != nil {
 		return temporal.NewNonRetryableApplicationError("what the run before has left is refused: "+short(err.Error(), mostError), protocol.ErrorDenied, nil)
 	}
-	a.under = protocol.Under{RunID: now.RunID, PolicyDigest: a.frozen.Under.PolicyDigest}
+	a.told = now.RunID
 	g.board.attributes.learn(ctx, now.Attributes)
 	if now.RunID != workflow.GetInfo(ctx).OriginalRunID {
 		g.board.details(ctx, g.ledger)
@@ -273,16 +273,17 @@ func (a *agent) resume(ctx workflow.Context, held []protocol.StepState) ([]model
 	steps := make([]*step, len(held))
 	for i := range held {
 		h := &held[i]
-		s := &step{asked: h.Asked, id: h.CallID, facts: a.tools.tool(h.Asked.Name), state: stepDone}
+		s := &step{asked: h.Asked, id: h.CallID, facts: a.tools.tool(h.Asked.Name), result: unended, state: stepDone}
 		q, open := a.gate.ledger.Question(h.Question)
 		switch {
 		case h.Result != nil:
-			s.result, s.taken = *h.Result, h
+			s.end(*h.Result)
+			s.taken = h
 		case open && h.Decision != nil:
 			s.state, s.question, s.decision, s.vetted = stepWaiting, q.Key, h.Decision, a.gate.vetted
 			a.gate.wait(ctx, q, h.Reminded)
 		default:
-			s.result = tool.Fail(tool.EffectUnknown, "what became of the call was lost between two runs")
+			s.end(tool.Fail(tool.EffectUnknown, "what became of the call was lost between two runs"))
 		}
 		steps[i] = s
 	}

@@ -43,6 +43,22 @@ type outcome struct {
 	lent *float64
 }
 
+// abroad is what an agent knows of the calls that others' workers run for it.
+type abroad struct {
+	// calls run now; onTheWay weighs their outcomes, and is made for the first.
+	calls    int
+	onTheWay workflow.Semaphore
+	// lent is what workflows that run as tools may spend on agents now.
+	lent float64
+}
+
+func (a *agent) others() *abroad {
+	if a.abroad == nil {
+		a.abroad = &abroad{}
+	}
+	return a.abroad
+}
+
 // foreign runs a permitted call of a tool that is an activity or a workflow of a team's own. What comes back is not shown to
 // anybody before a worker of the agent has put it through the listeners.
 func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
@@ -51,13 +67,14 @@ func (a *agent) foreign(ctx workflow.Context, s *step) tool.Result {
 	out, full := outcome{}, false
 	// Calls at once are as many as can all come back with the most that there is. One counts until its value is in history
 	// for the second time.
+	abroad := a.others()
 	_ = workflow.Await(ctx, func() bool {
-		size := workflow.GetInfo(ctx).GetCurrentHistorySize() + (a.abroad+1)*mostPerCall
-		full = size > mostHistory && a.abroad == 0
+		size := workflow.GetInfo(ctx).GetCurrentHistorySize() + (abroad.calls+1)*mostPerCall
+		full = size > mostHistory && abroad.calls == 0
 		return size <= mostHistory || full
 	})
-	a.abroad++
-	defer func() { a.abroad-- }()
+	abroad.calls++
+	defer func() { abroad.calls-- }()
 	if full {
 		out.result = tool.Fail(tool.Skipped, "the agent's history is nearly full; what other workers return is in it, and no more of their tools are called")
 	} else {
@@ -279,13 +296,14 @@ func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out out
 	}
 	// Not as the converter would count: the order in which calls go on may not depend on it.
 	load := min(int64(len(value.Payload().GetData())+len(call.Input)), mostOnTheWay)
-	if a.onTheWay == nil {
-		a.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
+	abroad := a.others()
+	if abroad.onTheWay == nil {
+		abroad.onTheWay = workflow.NewSemaphore(ctx, mostOnTheWay)
 	}
-	if err := a.onTheWay.Acquire(ctx, load); err != nil {
+	if err := abroad.onTheWay.Acquire(ctx, load); err != nil {
 		return lostOutcome(out)
 	}
-	defer a.onTheWay.Release(load)
+	defer abroad.onTheWay.Release(load)
 	req := protocol.ReceiveRequest{Call: call, Tool: p.facts, RunID: p.runID, Result: out.result, Dispatched: out.dispatched}
 	if a.gate.weigh(ctx, req, value) > mostReceived {
 		req.Result = tool.Fail(tool.ToolError, fmt.Sprintf("the call ran and ended with %s; what it returned has %d bytes, too many to be passed on",

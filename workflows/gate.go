@@ -83,7 +83,6 @@ func (c *Config) validate() error {
 // gate is the state of one run: its questions, who waits for them, and what people are shown.
 type gate struct {
 	cfg    *Config
-	names  *handlers
 	ledger *approval.Ledger
 	// mail holds the answers to each open question, also before its call waits for them: later calls of a turn may still be
 	// judged.
@@ -102,29 +101,29 @@ type gate struct {
 	spawn func(workflow.Context, string, func(workflow.Context)) workflow.Context
 	// notes counts the coroutines that note what a signal did not change, heard what came to this run: signals,
 	// updates, reminders.
-	notes, heard int
-	// own is true in our agent's workflow; open is false in runs that began before the gate existed.
+	notes, heard int32
+	// own is true in our agent's workflow; open is false in runs that began before the gate existed. A parked run keeps its
+	// gate, so what is small stands together.
 	own, open bool
 	// continued says that the server has continued another run of this agent. Until that run's questions are known, the gate
 	// is deaf: signals come before the first line of the workflow.
 	continued, deaf bool
 	// leaving says that the next run takes over.
 	leaving bool
-	// named counts our own handler registrations by name.
-	named map[string]bool
-	// nextCall numbers the guarded calls of a workflow that is not an agent, through all its runs.
-	nextCall int
 	// passed says that this workflow type went through the gate in a run before this one.
 	passed bool
-	// lineage says where in a tree of agents the run stands, nil at its root; kin are its children. line is set in an agent:
-	// itself, behind those whose policy it has, which is all that anybody below can inherit.
-	lineage *protocol.Lineage
-	kin     *family
-	line    []protocol.Parent
 	// dubious says that the agents above are not proved.
 	dubious bool
 	// anew says that the server has begun this run anew: by its schedule, or after one that failed.
 	anew bool
+	// named counts our own handler registrations by name.
+	named map[string]bool
+	// nextCall numbers the guarded calls of a workflow that is not an agent, through all its runs.
+	nextCall int
+	// kin are the children of the run, whose own place in a tree of agents the board has. line is set in an agent: itself,
+	// behind those whose policy it has, which is all that anybody below can inherit.
+	kin  *family
+	line []protocol.Parent
 }
 
 // handlers are the names under which a run can be asked and answered.
@@ -138,18 +137,22 @@ var (
 type gateKey struct{}
 
 func newGate(cfg *Config, own, continued bool) *gate {
-	names := &guardHandlers
-	if own {
-		names = &agentHandlers
-	}
 	// Maps are made when something is to be put into them: a run that waits has nothing in most of them.
-	g := &gate{cfg: cfg, own: own, continued: continued, deaf: continued, names: names, ledger: approval.NewLedger()}
+	g := &gate{cfg: cfg, own: own, continued: continued, deaf: continued, ledger: approval.NewLedger()}
 	if cfg.Attributes != nil {
 		g.board.attributes.ask = func(ctx workflow.Context) workflow.Future {
 			return workflow.ExecuteLocalActivity(g.local(ctx), cfg.Attributes)
 		}
 	}
 	return g
+}
+
+// names are those under which this run can be asked and answered.
+func (g *gate) names() *handlers {
+	if g.own {
+		return &agentHandlers
+	}
+	return &guardHandlers
 }
 
 // mostAtOnce bounds the local activities of a run: with each that ends the SDK wakes every coroutine.
@@ -290,7 +293,7 @@ func quoted(key string) string { return fmt.Sprintf("%q", short(key, mostSummary
 // register installs the query and the update. Both return at once. Updates that have come already have their turn at once, so
 // an agent that continues installs theirs when it has its questions.
 func (g *gate) register(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandlerWithOptions(ctx, g.names.query, func() (approval.List, error) {
+	if err := workflow.SetQueryHandlerWithOptions(ctx, g.names().query, func() (approval.List, error) {
 		l := fitList(g.ledger.List())
 		l.Children = g.children()
 		return l, nil
@@ -301,7 +304,7 @@ func (g *gate) register(ctx workflow.Context) error {
 }
 
 func (g *gate) takeUpdates(ctx workflow.Context) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, g.names.update,
+	return workflow.SetUpdateHandlerWithOptions(ctx, g.names().update,
 		func(ctx workflow.Context, raw converter.RawValue) (protocol.Accepted, error) {
 			r, err := g.parse(ctx, raw, true)
 			if err != nil {

@@ -135,12 +135,12 @@ func (a *agent) restart(lost *lostError) {
 
 // anew is what the model is told at the first turn of a life, before a note: after a loss, that nothing is left of what it did.
 func (a *agent) anew(note string) string {
-	if a.restarts == 0 || a.env.lease == nil {
+	if a.restarts == 0 || a.env.tree == nil {
 		return note
 	}
 	told := fmt.Sprintf("The environment of an earlier attempt at this task was lost: %s. This is restart %d of at most %d, from the beginning and in a "+
 		"fresh worktree of commit %.12s: nothing of what was done before is in it. What was done outside of it may have been done.",
-		a.lost, a.restarts, maxRestarts, a.env.lease.Resolved.Commit)
+		a.lost, a.restarts, maxRestarts, a.env.tree.lease.Resolved.Commit)
 	if note != "" {
 		told += "\n\n" + note
 	}

@@ -54,7 +54,7 @@ func (a *agent) acquire(ctx workflow.Context) error {
 
 // hold makes a tree the place where tools run.
 func (e *environment) hold(queue string, lease worktree.Lease) {
-	*e = environment{dir: lease.Dir, queue: queue, lease: &lease, raw: leaseJSON(lease)}
+	*e = environment{dir: lease.Dir, tree: &leased{lease, queue, leaseJSON(lease)}}
 }
 
 // host is for activities that only the machine with the tree can run. How often one is tried is up to the activity, which
@@ -89,7 +89,7 @@ const mostLost = 500
 // release collects what the agent made and gives the tree back. A tree that could not be collected is kept. It returns how
 // the agent ends: what became of its tree never hides how the run itself ended.
 func (a *agent) release(ctx workflow.Context, status protocol.Status, runErr error) (protocol.Status, error) {
-	if a.env.lease == nil {
+	if a.env.tree == nil {
 		return status, runErr
 	}
 	var lost *lostError
@@ -97,9 +97,9 @@ func (a *agent) release(ctx workflow.Context, status protocol.Status, runErr err
 		a.abandon(ctx, lost)
 		return status, runErr
 	}
-	lease := *a.env.lease
+	lease := a.env.tree.lease
 	var art protocol.Artifact
-	collected := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, a.env.queue, "collect"), protocol.ActivityCollectWorktree,
+	collected := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, a.env.tree.queue, "collect"), protocol.ActivityCollectWorktree,
 		protocol.CollectRequest{Lease: lease, Store: a.frozen.Store}), &art)
 	if collected != nil {
 		return a.uncollected(ctx, status, runErr, hostError(collected))
@@ -112,7 +112,7 @@ func (a *agent) release(ctx workflow.Context, status protocol.Status, runErr err
 		req.Retain = string(status)
 	}
 	var disposed protocol.DisposeResponse
-	err := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, a.env.queue, "dispose"), protocol.ActivityDisposeWorktree, req), &disposed)
+	err := recorded(ctx, workflow.ExecuteActivity(a.gate.host(ctx, a.env.tree.queue, "dispose"), protocol.ActivityDisposeWorktree, req), &disposed)
 	if err != nil {
 		// The work is safe in the blob store; its owner is told where the tree is.
 		workflow.GetLogger(ctx).Warn("assent: worktree not disposed", "error", err)
@@ -152,10 +152,10 @@ func worse(status protocol.Status, runErr, err error) (protocol.Status, error) {
 // abandon gives back what is left of a tree that the agent goes on without: its next life does the work again, and the
 // repository keeps no trace of one that was removed by hand. A host that does not answer may come back while the agent lives, so nobody waits for that.
 func (a *agent) abandon(ctx workflow.Context, lost *lostError) {
-	req := protocol.DisposeRequest{Lease: *a.env.lease, Force: true}
+	req := protocol.DisposeRequest{Lease: a.env.tree.lease, Force: true}
 	// What nobody waits for outlives the clean-up.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	o := workflow.GetActivityOptions(a.gate.host(ctx, a.env.queue, "give back what is left"))
+	o := workflow.GetActivityOptions(a.gate.host(ctx, a.env.tree.queue, "give back what is left"))
 	o.RetryPolicy.MaximumAttempts = 3
 	if lost.away {
 		o.ScheduleToStartTimeout = 0
@@ -194,8 +194,31 @@ func (e *lostError) Error() string { return "the agent's environment was lost: "
 
 // environment is where the tools of one attempt run.
 type environment struct {
-	dir   string
+	dir string
+	// tree is nil if the agent has none of its own.
+	tree *leased
+}
+
+// leased is a tree that an agent has until it gives it back, on the host that queue leads to. raw is the lease as tools' workers
+// get it.
+type leased struct {
+	lease worktree.Lease
 	queue string
-	lease *worktree.Lease
 	raw   json.RawMessage
+}
+
+// lease is that of the tree, nil if there is none.
+func (e environment) lease() *worktree.Lease {
+	if e.tree == nil {
+		return nil
+	}
+	return &e.tree.lease
+}
+
+// held is the tree, or one that is none.
+func (e environment) held() leased {
+	if e.tree == nil {
+		return leased{}
+	}
+	return *e.tree
 }

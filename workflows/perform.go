@@ -195,7 +195,7 @@ func (p *performance) attend(ctx workflow.Context, s *step) bool {
 		a.gate.board.goesOn(ctx, a.gate.ledger)
 		s.permit, s.state = permit, stepReady
 	case refused != nil:
-		s.result, s.state = *refused, stepDone
+		s.result, s.state = refused, stepDone
 	}
 	return s.state != stepWaiting
 }
@@ -217,9 +217,9 @@ func (p *performance) finish(ctx workflow.Context, s *step) {
 		s.state = stepRunning
 	}
 	if s.facts.Value().Remote != nil {
-		s.result = a.foreign(ctx, s)
+		s.end(a.foreign(ctx, s))
 	} else {
-		s.result = revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.queue))
+		s.end(revoked(ctx, a.gate.dispatch(ctx, s.permit, a.callOf(s), a.env.held().queue)))
 	}
 	if s.permit.modified {
 		s.result.FinalInput = s.permit.shown()

@@ -110,8 +110,7 @@ func (i *inbound) pass(ctx workflow.Context, in *interceptor.ExecuteWorkflowInpu
 	if g.own && len(in.Args) == 1 {
 		in.Args = append(in.Args, (*protocol.AgentState)(nil))
 	}
-	g.lineage = inherited(ctx)
-	g.board.lineage = g.lineage
+	g.board.lineage = inherited(ctx)
 	g.vouch(ctx)
 	g.restore(ctx)
 	i.opened = true
@@ -191,7 +190,7 @@ func (i *inbound) HandleSignal(ctx workflow.Context, in *interceptor.HandleSigna
 	if i.gate == nil {
 		return i.Next.HandleSignal(ctx, in)
 	}
-	if in.SignalName != i.gate.names.signal {
+	if in.SignalName != i.gate.names().signal {
 		i.gate.heard++
 		return i.Next.HandleSignal(ctx, in)
 	}
@@ -276,7 +275,7 @@ func (o *outbound) GetSignalChannelWithOptions(ctx workflow.Context, name string
 }
 
 func (g *gate) unheard(ctx workflow.Context, name string) {
-	if g.open && !g.own && name == g.names.signal {
+	if g.open && !g.own && name == g.names().signal {
 		workflow.GetLogger(ctx).Error("assent: the workflow listens to a reserved signal and will not receive it", "signal", name)
 	}
 }
@@ -310,7 +309,7 @@ func (o *outbound) reserved(name string) error {
 	if !o.gate.open || o.gate.own || !strings.HasPrefix(name, protocol.GuardPrefix) {
 		return nil
 	}
-	if (name == o.gate.names.query || name == o.gate.names.update) && !o.gate.registered(name) {
+	if (name == o.gate.names().query || name == o.gate.names().update) && !o.gate.registered(name) {
 		return nil
 	}
 	return temporal.NewNonRetryableApplicationError("handler name \""+name+"\" is reserved", protocol.ErrorConfig, nil)

@@ -25,7 +25,8 @@ type step struct {
 	vetted []protocol.VettedLine
 	room   int
 	permit *permit
-	result tool.Result
+	// result is that of a call that has ended. Until then it is unended, so that a call that waits takes no room for it.
+	result *tool.Result
 	state  stepState
 	// question is the key with which a person was asked, vigil is set when the answers were looked for. attended is set while
 	// a coroutine looks at them.
@@ -36,6 +37,12 @@ type step struct {
 	// taken is what is known of a call that ended in the run before.
 	taken *protocol.StepState
 }
+
+// unended is only read.
+var unended = &tool.Result{}
+
+// end gives a call its result.
+func (s *step) end(r tool.Result) { s.result = &r }
 
 type stepState int
 
@@ -77,27 +84,27 @@ func (a *agent) judge(ctx workflow.Context, steps []*step) {
 
 // step prepares one call; calls that cannot be judged are done at once.
 func (a *agent) step(id string, c protocol.Requested, room int) *step {
-	s := &step{id: id, asked: c, facts: a.tools.tool(c.Name), state: stepDone}
+	s := &step{id: id, asked: c, facts: a.tools.tool(c.Name), result: unended, state: stepDone}
 	switch {
 	case a.calls >= a.frozen.Limits.MaxToolCalls:
 		a.overCalls = true
-		s.result = tool.Fail(tool.Skipped, fmt.Sprintf("maxToolCalls (%d) was reached", a.frozen.Limits.MaxToolCalls))
+		s.end(tool.Fail(tool.Skipped, fmt.Sprintf("maxToolCalls (%d) was reached", a.frozen.Limits.MaxToolCalls)))
 		return s
 	case a.broke():
-		s.result = tool.Fail(tool.Skipped, "the budget was spent")
+		s.end(tool.Fail(tool.Skipped, "the budget was spent"))
 		return s
 	case s.facts == noTool:
 		a.calls++
-		s.result = tool.Fail(tool.UnknownTool, fmt.Sprintf("there is no tool %q", short(c.Name, 100)))
+		s.end(tool.Fail(tool.UnknownTool, fmt.Sprintf("there is no tool %q", short(c.Name, 100))))
 		return s
 	case len(c.Input) == 0 && c.InputRef == nil:
 		a.calls++
-		s.result = tool.Fail(tool.InvalidArguments, "the arguments are not valid JSON")
+		s.end(tool.Fail(tool.InvalidArguments, "the arguments are not valid JSON"))
 		s.result.Failure.Issues = []tool.Issue{{Message: "not valid JSON: " + short(c.Raw, 200)}}
 		return s
 	case s.facts.Value().Remote != nil && c.InputRef != nil:
 		a.calls++
-		s.result = tooLong(s.facts.Value())
+		s.end(tooLong(s.facts.Value()))
 		return s
 	}
 	a.calls++
@@ -108,7 +115,7 @@ func (a *agent) step(id string, c protocol.Requested, room int) *step {
 // request asks for the decision on a call. It is made anew whenever it is needed, and is always the same.
 func (a *agent) request(s *step) protocol.DecideRequest {
 	return protocol.DecideRequest{CallID: s.id, Tool: s.facts.Value(), Subject: a.subject(s.vetted), Guards: a.frozen.Guards,
-		Store: a.frozen.Store, Input: s.asked.Input, InputRef: s.asked.InputRef, Room: s.room, Under: &a.under}
+		Store: a.frozen.Store, Input: s.asked.Input, InputRef: s.asked.InputRef, Room: s.room, Under: &protocol.Under{RunID: a.told, PolicyDigest: a.frozen.Under.PolicyDigest}}
 }
 
 // subject says on whose behalf calls are judged, under the lines that people have added.
@@ -128,7 +135,7 @@ func (a *agent) decide(ctx workflow.Context, s *step, req protocol.DecideRequest
 	p, refused := a.gate.settle(ctx, req, d)
 	switch {
 	case refused != nil:
-		s.result, s.state = *refused, stepDone
+		s.result, s.state = refused, stepDone
 		a.changed(s, d)
 	case p != nil:
 		s.permit, s.state = p, stepReady
@@ -153,7 +160,7 @@ func (a *agent) callOf(s *step) tool.Call {
 	call := tool.Call{
 		ID: s.id, Name: s.asked.Name, Input: p.input, InputRef: p.inputRef, ContractHash: p.facts.ContractHash,
 		IdempotencyKey: protocol.IdempotencyKey(a.id, s.id, p.input256), Agent: a.identity(), Dir: a.env.dir,
-		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
+		Isolation: string(a.frozen.Isolation.Kind), Lease: a.env.held().raw, Approved: p.approved, Store: a.frozen.Store, Guards: a.frozen.Guards, Modified: p.modified,
 		Tighten: a.tighten, Parents: a.above, Source: p.facts.Source,
 	}
 	if call.Source != "" {
@@ -168,7 +175,7 @@ func (a *agent) collect(ctx workflow.Context, steps []*step) ([]model.ToolResult
 	var lost *lostError
 	for _, s := range steps {
 		a.countRetries(s)
-		out = append(out, model.ToolResult{CallID: s.asked.ModelID, Name: s.asked.Name, Result: s.result})
+		out = append(out, model.ToolResult{CallID: s.asked.ModelID, Name: s.asked.Name, Result: *s.result})
 		if !s.observed() {
 			a.observe(ctx, s)
 		}
@@ -291,7 +298,7 @@ func (a *agent) observe(ctx workflow.Context, s *step) {
 		call.Risk, call.NeedsApproval = s.facts.Value().Risk, s.facts.Value().NeedsApproval
 	}
 	a.observing = append(a.observing,
-		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: s.result}))
+		workflow.ExecuteActivity(ctx, protocol.ActivityObserve, protocol.ObserveRequest{Call: call, Result: *s.result}))
 }
 
 // leaseJSON is the lease as tools' workers get it.

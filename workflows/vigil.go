@@ -21,19 +21,24 @@ type mailbox struct {
 	answers []answer
 	// revoked says that one of them is a revoke.
 	revoked bool
-	// wake is set while a coroutine waits.
-	wake workflow.Settable
-	// deadline rings when the question expires, whatever its call does; nil if it does not. Then life ends with the question.
-	deadline workflow.Future
-	life     workflow.Context
-	stop     func()
-	// vigil waits for what comes; nil before it begins.
-	vigil *vigil
 	// consulted is true while the approver is asked. It is not the vigil's: that of a void answer still ends when the next one
 	// asks.
 	consulted bool
+	// wake is set while a coroutine waits.
+	wake workflow.Settable
+	// expiry is nil if the question does not expire.
+	expiry *expiry
+	// vigil waits for what comes; nil before it begins.
+	vigil *vigil
 	// reminded is set for a question of the run before: when people were last told of it.
 	reminded *time.Time
+}
+
+// expiry rings at the deadline of a question, whatever its call does. It ends with the question by stop.
+type expiry struct {
+	workflow.Future
+	life workflow.Context
+	stop func()
 }
 
 // quiet reports whether its call waits, and nothing has come for it.
@@ -50,8 +55,9 @@ func newMailbox(ctx workflow.Context, q approval.Approval) *mailbox {
 // open lets the deadline of its question ring.
 func (b *mailbox) open(ctx workflow.Context, q approval.Approval) {
 	if q.Deadline != nil {
-		b.life, b.stop = workflow.WithCancel(ctx)
-		b.deadline = ring(b.life, q, *q.Deadline, approval.AtDeadline)
+		b.expiry = &expiry{}
+		b.expiry.life, b.expiry.stop = workflow.WithCancel(ctx)
+		b.expiry.Future = ring(b.expiry.life, q, *q.Deadline, approval.AtDeadline)
 	}
 }
 
@@ -68,8 +74,8 @@ func (g *gate) box(key string) *mailbox {
 // unbox takes a mailbox away; its deadline rings no more.
 func (g *gate) unbox(b *mailbox) {
 	g.mail = remove(g.mail, b)
-	if b.stop != nil {
-		b.stop()
+	if b.expiry != nil {
+		b.expiry.stop()
 	}
 }
 
@@ -80,7 +86,7 @@ func ring(ctx workflow.Context, q approval.Approval, at time.Time, what approval
 
 // late reports whether the deadline has passed in history, before whatever comes now.
 func (b *mailbox) late() bool {
-	return b.deadline != nil && b.deadline.IsReady() && b.life.Err() == nil
+	return b.expiry != nil && b.expiry.IsReady() && b.expiry.life.Err() == nil
 }
 
 // mostAnswers bounds the answers to one question that wait to be admitted.
@@ -111,34 +117,40 @@ func (b *mailbox) take() (answer, bool) {
 // about the call is made anew when an answer comes.
 type vigil struct {
 	gate *gate
-	// key is that of the question as it stands, about the call that req and d are about.
-	key string
+	// box is that of the question as it stands, about the call that req and d are about.
+	box *mailbox
 	req func() protocol.DecideRequest
 	d   *protocol.DecideResponse
-	box *mailbox
 	// reminded is when people were last told of the question.
 	reminded time.Time
 
-	// ctx is that of the run or of the call. life ends with the vigil by stop; both are nil until it begins something.
-	ctx, life workflow.Context
-	stop      func()
+	// ctx is that of the run or of the call.
+	ctx workflow.Context
+	// begun is nil until the vigil begins something.
+	begun *begun
 	// asleep says that the question waits, and the board knows.
 	asleep bool
-	// timer rings at the next occasion.
+}
+
+// begun is what ends with a vigil, by stop: it lives in the context life.
+type begun struct {
+	life workflow.Context
+	stop func()
+	// timer rings at the next occasion; nil while none is set.
 	timer    workflow.Future
 	occasion approval.Occasion
 }
 
 // vigil begins to wait for the answers to the question of a key.
 func (g *gate) vigil(ctx workflow.Context, key string, req func() protocol.DecideRequest, d *protocol.DecideResponse) *vigil {
-	v := &vigil{gate: g, key: key, req: req, d: d}
+	v := &vigil{gate: g, box: g.box(key), req: req, d: d}
 	v.start(ctx)
 	return v
 }
 
 // question is the open question as it stands.
 func (v *vigil) question() approval.Approval {
-	q, _ := v.gate.ledger.Question(v.key)
+	q, _ := v.gate.ledger.Question(v.box.key)
 	return q
 }
 
@@ -147,27 +159,34 @@ func (v *vigil) again(runID string) {
 	v.end()
 	ctx, d := v.ctx, *v.d
 	d.RunID = runID
-	*v = vigil{gate: v.gate, key: v.gate.question(ctx, v.req(), d), req: v.req, d: &d}
+	*v = vigil{gate: v.gate, box: v.gate.box(v.gate.question(ctx, v.req(), d)), req: v.req, d: &d}
 	v.start(ctx)
 }
 
 // end ends what the vigil has begun.
 func (v *vigil) end() {
-	if v.stop != nil {
-		v.stop()
+	if v.begun != nil {
+		v.begun.stop()
 	}
 }
 
-// alive is the context of what ends with the vigil.
-func (v *vigil) alive() workflow.Context {
-	if v.life == nil {
-		v.life, v.stop = workflow.WithCancel(v.ctx)
+// alive is what ends with the vigil.
+func (v *vigil) alive() *begun {
+	if v.begun == nil {
+		v.begun = &begun{}
+		v.begun.life, v.begun.stop = workflow.WithCancel(v.ctx)
 	}
-	return v.life
+	return v.begun
 }
+
+// armed reports whether a timer is set.
+func (v *vigil) armed() bool { return v.begun != nil && v.begun.timer != nil }
+
+// rung reports whether that timer has come to its end.
+func (v *vigil) rung() bool { return v.armed() && v.begun.timer.IsReady() }
 
 func (v *vigil) start(ctx workflow.Context) {
-	v.ctx, v.box, v.reminded = ctx, v.gate.box(v.key), v.question().AskedAt
+	v.ctx, v.reminded = ctx, v.question().AskedAt
 	v.box.vigil = v
 	if v.box.reminded != nil {
 		// The run before has asked.
@@ -179,7 +198,7 @@ func (v *vigil) start(ctx workflow.Context) {
 
 // stirred reports whether there is something to look at.
 func (v *vigil) stirred() bool {
-	return len(v.box.answers) > 0 || v.box.late() || v.timer != nil && v.timer.IsReady()
+	return len(v.box.answers) > 0 || v.box.late() || v.rung()
 }
 
 // next returns the next answer, or how the question ended without one; waits says that there is neither yet.
@@ -194,9 +213,9 @@ func (v *vigil) next(ctx workflow.Context) (_ answer, _ approval.How, waits bool
 			return a, "", false
 		}
 		switch {
-		case v.box.late() && rang(v.box.deadline.Get(ctx, nil)):
+		case v.box.late() && rang(v.box.expiry.Get(ctx, nil)):
 			return answer{}, approval.Expired, false
-		case v.timer != nil && v.timer.IsReady():
+		case v.rung():
 			v.rings(ctx)
 		default:
 			return answer{}, "", true
@@ -231,10 +250,11 @@ func (v *vigil) wait(ctx workflow.Context) {
 	sel := workflow.NewSelector(ctx)
 	sel.AddReceive(ctx.Done(), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
 	sel.AddFuture(mail, func(workflow.Future) {})
-	for _, timer := range []workflow.Future{v.timer, v.box.deadline} {
-		if timer != nil {
-			sel.AddFuture(timer, func(workflow.Future) {})
-		}
+	if v.armed() {
+		sel.AddFuture(v.begun.timer, func(workflow.Future) {})
+	}
+	if e := v.box.expiry; e != nil {
+		sel.AddFuture(e.Future, func(workflow.Future) {})
 	}
 	sel.Select(ctx)
 	v.box.wake = nil
@@ -242,7 +262,7 @@ func (v *vigil) wait(ctx workflow.Context) {
 
 // arm sets the timer for what comes before the deadline.
 func (v *vigil) arm(ctx workflow.Context) {
-	if v.timer != nil {
+	if v.armed() {
 		return
 	}
 	q := v.question()
@@ -250,7 +270,8 @@ func (v *vigil) arm(ctx workflow.Context) {
 	if what == "" || q.Deadline != nil && !at.Before(*q.Deadline) {
 		return
 	}
-	v.occasion, v.timer = what, ring(v.alive(), q, at, what)
+	b := v.alive()
+	b.occasion, b.timer = what, ring(b.life, q, at, what)
 }
 
 // policy says how to ask.
@@ -265,8 +286,8 @@ func (v *vigil) policy() permission.ApprovalPolicy {
 func (v *vigil) rings(ctx workflow.Context) {
 	// Timers fill a history like signals.
 	v.gate.heard++
-	what, rung := v.occasion, rang(v.timer.Get(ctx, nil))
-	v.timer, v.occasion = nil, ""
+	what, rung := v.begun.occasion, rang(v.begun.timer.Get(ctx, nil))
+	v.begun.timer, v.begun.occasion = nil, ""
 	now, q := workflow.Now(ctx), v.question()
 	switch {
 	case !rung:
@@ -311,7 +332,7 @@ func (v *vigil) count(ctx workflow.Context, vote approval.Vote) {
 
 // uncount notes an allow of somebody who cannot give one.
 func (v *vigil) uncount(ctx workflow.Context, a answer, why string) {
-	v.gate.note(ctx, approval.Ignored{Key: v.key, By: a.by(), Via: a.via, Why: "it does not count: " + why})
+	v.gate.note(ctx, approval.Ignored{Key: v.box.key, By: a.by(), Via: a.via, Why: "it does not count: " + why})
 	v.reopen()
 	v.changed(ctx, v.question())
 }
@@ -319,14 +340,14 @@ func (v *vigil) uncount(ctx workflow.Context, a answer, why string) {
 // reopen takes answers again, unless some wait already.
 func (v *vigil) reopen() {
 	if len(v.box.answers) == 0 {
-		v.gate.ledger.Reopen(v.key)
+		v.gate.ledger.Reopen(v.box.key)
 	}
 }
 
 // dismiss notes the answers that wait and will not be looked at.
 func (v *vigil) dismiss(ctx workflow.Context, why string) {
 	for a, ok := v.box.take(); ok; a, ok = v.box.take() {
-		v.gate.note(ctx, approval.Ignored{Key: v.key, By: a.by(), Via: a.via, Why: why})
+		v.gate.note(ctx, approval.Ignored{Key: v.box.key, By: a.by(), Via: a.via, Why: why})
 	}
 }
 
@@ -338,8 +359,8 @@ func (v *vigil) consult(why protocol.Occasion) {
 		return
 	}
 	box.consulted = true
-	req, key := v.approverRequest(why), v.key
-	workflow.GoNamed(v.alive(), "assent approver "+key, func(ctx workflow.Context) {
+	req, key := v.approverRequest(why), v.box.key
+	workflow.GoNamed(v.alive().life, "assent approver "+key, func(ctx workflow.Context) {
 		resp, err := v.gate.approver(ctx, req)
 		box.consulted = false
 		switch {
