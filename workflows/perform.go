@@ -129,13 +129,15 @@ func (p *performance) ready() bool {
 // begin takes one call further, if one can go on, and reports whether one could.
 func (p *performance) begin() bool {
 	if s := p.stirred(); s != nil {
-		p.rouse()
+		take := p.sleep
+		if s.vigil != nil || p.ctx.Err() != nil || p.agent.gate.box(s.question).stirred() {
+			p.rouse()
+			take = p.look
+		}
 		s.attended = true
 		p.aside(s, func(ctx workflow.Context) {
 			defer func() { s.attended = false }()
-			if p.attend(ctx, s) {
-				p.finish(ctx, s)
-			}
+			take(ctx, s)
 		})
 		return true
 	}
@@ -182,14 +184,34 @@ func (p *performance) stirred() *step {
 	return nil
 }
 
+// sleep lets a call wait for which nothing has come. It needs no context of the turn: the SDK would keep, for the run's life, 256
+// bytes for the first one that a run had. What comes meanwhile is looked at next.
+func (p *performance) sleep(ctx workflow.Context, s *step) {
+	if v := p.vigil(s); ctx.Err() == nil && !v.stirred() {
+		v.sleep(ctx)
+	}
+}
+
+// look takes a call for which something has come as far as it goes.
+func (p *performance) look(ctx workflow.Context, s *step) {
+	if p.attend(ctx, s) {
+		p.finish(ctx, s)
+	}
+}
+
+// vigil waits for the answers to a call's question. It lives longer than any coroutine and than the turn's context.
+func (p *performance) vigil(s *step) *vigil {
+	if s.vigil == nil {
+		a := p.agent
+		s.vigil = a.gate.vigil(p.outer, s.question, func() protocol.DecideRequest { return a.request(s) }, s.decision)
+	}
+	return s.vigil
+}
+
 // attend looks at what has come for a call that waits, and reports whether its question is settled.
 func (p *performance) attend(ctx workflow.Context, s *step) bool {
 	a := p.agent
-	if s.vigil == nil {
-		// It lives longer than this coroutine and than the turn's context.
-		s.vigil = a.gate.vigil(p.outer, s.question, func() protocol.DecideRequest { return a.request(s) }, s.decision)
-	}
-	permit, refused := s.vigil.attend(ctx)
+	permit, refused := p.vigil(s).attend(ctx)
 	switch {
 	case permit != nil:
 		a.gate.board.goesOn(ctx, a.gate.ledger)

@@ -89,6 +89,9 @@ func (b *mailbox) late() bool {
 	return b.expiry != nil && b.expiry.IsReady() && b.expiry.life.Err() == nil
 }
 
+// stirred reports whether there is something to look at.
+func (b *mailbox) stirred() bool { return len(b.answers) > 0 || b.late() }
+
 // mostAnswers bounds the answers to one question that wait to be admitted.
 const mostAnswers = 256
 
@@ -198,7 +201,7 @@ func (v *vigil) start(ctx workflow.Context) {
 
 // stirred reports whether there is something to look at.
 func (v *vigil) stirred() bool {
-	return len(v.box.answers) > 0 || v.box.late() || v.rung()
+	return v.box.stirred() || v.rung()
 }
 
 // next returns the next answer, or how the question ended without one; waits says that there is neither yet.
