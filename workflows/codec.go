@@ -193,8 +193,9 @@ func (g *gate) translate(ctx workflow.Context, p, bare *commonpb.Payload) opened
 	var r approval.Resolution
 	err := g.decode(ctx, p, &r)
 	switch {
-	case errors.Is(err, converter.ErrEncodingIsNotSupported):
-		return opened{Data: bare.GetData()}
+	case err != nil && lasting(err):
+		// It has no encoding, or one that is for other things: a client of no SDK may send JSON so.
+		return bounded(bare.GetData())
 	case err != nil:
 		return undecoded(err)
 	}
