@@ -19,7 +19,7 @@ func parked(ctx context.Context, stderr io.Writer) ([]ratio, error) {
 	for _, n := range []string{"1", "8"} {
 		name := "ask" + n
 		park := func(kind, name string) (float64, error) { return part[float64](ctx, stderr, "park", kind, name) }
-		ours, bare, err := both(2, func(kind string) (float64, error) { return park(kind, name) })
+		ours, bare, err := both(3, func(kind string) (float64, error) { return park(kind, name) })
 		if err != nil {
 			return nil, err
 		}
