@@ -352,12 +352,8 @@ func (r *Reader) written(p *commonpb.Payloads) []byte {
 	if !r.decode(p, &raw) || raw.Payload() == nil {
 		return nil
 	}
-	switch string(raw.Payload().GetMetadata()[converter.MetadataEncoding]) {
-	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingBinary, converter.MetadataEncodingNil:
-		return raw.Payload().GetData()
-	}
 	var res approval.Resolution
-	if !r.decode(p, &res) {
+	if protocol.PlainEncoding(string(raw.Payload().GetMetadata()[converter.MetadataEncoding])) || !r.decode(p, &res) {
 		return raw.Payload().GetData()
 	}
 	text, _ := json.Marshal(res) // nil if it fails

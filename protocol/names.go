@@ -128,3 +128,13 @@ const ChangeGate = "assent"
 
 // ChangeGuard starts the GetVersion change id of each activity type, workflow type or operation that is guarded.
 const ChangeGuard = ChangeGate + "/"
+
+// PlainEncoding reports whether a payload with that metadata "encoding" is in one of the SDK's own. An answer in it is read as it is,
+// past a codec that refuses what it did not encode: it is how the temporal command, the UI and the HTTP API send.
+func PlainEncoding(encoding string) bool {
+	switch encoding {
+	case "json/plain", "json/protobuf", "binary/null", "binary/plain":
+		return true
+	}
+	return false
+}

@@ -94,11 +94,6 @@ func detailsOf(app *temporal.ApplicationError, out any) bool {
 	return err == nil
 }
 
-// readable are the encodings of the SDK's own converters. Such a payload is read as it is, past a codec that refuses what
-// it did not encode: it is how the temporal command, the UI and the HTTP API send.
-var readable = []string{converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingNil,
-	converter.MetadataEncodingBinary}
-
 // opened is what history holds of an encrypted answer: its text, or why there is none.
 type opened struct {
 	Data []byte `json:"data,omitempty"`
@@ -175,9 +170,8 @@ func (g *gate) decode(ctx workflow.Context, p *commonpb.Payload, out any) (err e
 	return g.converter(ctx).FromPayload(p, out)
 }
 
-// plain reports whether a payload is in an encoding of the SDK's own converters.
 func plain(p *commonpb.Payload) bool {
-	return slices.Contains(readable, string(p.GetMetadata()[converter.MetadataEncoding]))
+	return protocol.PlainEncoding(string(p.GetMetadata()[converter.MetadataEncoding]))
 }
 
 func undecoded(err error) opened {

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/storage"
 )
 
@@ -31,22 +32,21 @@ func (r *record) sent(args *commonpb.Payloads) []byte {
 	if _, _, elsewhere := storage.Claimed(args.GetPayloads()[0]); elsewhere {
 		return nil
 	}
-	switch p := args.GetPayloads()[0]; string(p.GetMetadata()[converter.MetadataEncoding]) {
-	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingBinary:
+	p := args.GetPayloads()[0]
+	if plain(p) {
 		return p.GetData()
-	default:
-		return r.opened(args, r.value(p))
 	}
+	return r.opened(args, r.value(p))
+}
+
+func plain(p *commonpb.Payload) bool {
+	return protocol.PlainEncoding(string(p.GetMetadata()[converter.MetadataEncoding]))
 }
 
 // opened is the JSON of an answer without its codec. One in an encoding of the team's own is read by its converter.
 func (r *record) opened(args *commonpb.Payloads, p *commonpb.Payload) []byte {
-	switch string(p.GetMetadata()[converter.MetadataEncoding]) {
-	case converter.MetadataEncodingJSON, converter.MetadataEncodingProtoJSON, converter.MetadataEncodingBinary, converter.MetadataEncodingNil:
-		return p.GetData()
-	}
 	var res approval.Resolution
-	if p == nil || !r.decode(args, &res) {
+	if p == nil || plain(p) || !r.decode(args, &res) {
 		return p.GetData()
 	}
 	text, _ := json.Marshal(res) // nil if it fails
