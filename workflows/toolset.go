@@ -55,7 +55,7 @@ var unresolved protocol.ResolveResponse
 func (a *agent) freeze(r protocol.ResolveResponse) {
 	a.tools, a.promptRef, a.frozenIn = newToolset(r.Tools), r.PromptRef, r.Under.RunID
 	if a.frozenIn == a.id {
-		// The text is there already.
+		// Equal texts share one place in memory from here on.
 		a.frozenIn = a.id
 	}
 	r.Tools, r.PromptRef, r.Under.RunID = nil, nil, ""
