@@ -94,7 +94,7 @@ func (r *Reader) asking() (event int64, activityID string) {
 // speech is the second detail of a heartbeat.
 func (r *Reader) speech(p *workflowpb.PendingActivityInfo) (s protocol.Speech, ok bool) {
 	d := p.GetHeartbeatDetails().GetPayloads()
-	if len(d) < 2 || r.converter.FromPayload(d[1], &s) != nil {
+	if len(d) < 2 || !r.from(d[1], &s) {
 		return s, false
 	}
 	return s, s.Request > 0

@@ -321,7 +321,17 @@ func (r *Reader) decode(p *commonpb.Payloads, v any) bool {
 		r.offloaded(driver)
 		return false
 	}
-	return r.converter.FromPayload(p.GetPayloads()[0], v) == nil
+	return r.from(p.GetPayloads()[0], v)
+}
+
+// from is decode for one payload. Anybody may have sent it, and a codec may panic of it.
+func (r *Reader) from(p *commonpb.Payload, v any) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return r.converter.FromPayload(p, v) == nil
 }
 
 // offloaded tells, once for each driver, that a payload is elsewhere.
@@ -348,21 +358,31 @@ func (r *Reader) raw(p *commonpb.Payloads) []byte {
 
 // written returns the JSON of an answer, or nil. One in an encoding of the team's own is read by its converter, as the workflow does.
 func (r *Reader) written(p *commonpb.Payloads) []byte {
+	if list := p.GetPayloads(); len(list) > 0 && plain(list[0]) {
+		if _, _, elsewhere := storage.Claimed(list[0]); !elsewhere {
+			// A codec may refuse what it did not encode.
+			return list[0].GetData()
+		}
+	}
 	var raw converter.RawValue
 	if !r.decode(p, &raw) || raw.Payload() == nil {
 		return nil
 	}
 	var res approval.Resolution
-	if protocol.PlainEncoding(string(raw.Payload().GetMetadata()[converter.MetadataEncoding])) || !r.decode(p, &res) {
+	if plain(raw.Payload()) || !r.decode(p, &res) {
 		return raw.Payload().GetData()
 	}
 	text, _ := json.Marshal(res) // nil if it fails
 	return text
 }
 
+func plain(p *commonpb.Payload) bool {
+	return protocol.PlainEncoding(string(p.GetMetadata()[converter.MetadataEncoding]))
+}
+
 func (r *Reader) text(p *commonpb.Payload) string {
 	var s string
-	if p == nil || r.converter.FromPayload(p, &s) != nil {
+	if p == nil || !r.from(p, &s) {
 		return ""
 	}
 	return s

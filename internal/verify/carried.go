@@ -91,7 +91,7 @@ func (r *record) takeOver(e *historypb.HistoryEvent, args []*commonpb.Payload) {
 		return
 	}
 	var s *protocol.AgentState
-	if args[1] == nil || r.converter.FromPayload(args[1], &s) != nil {
+	if args[1] == nil || !r.from(args[1], &s) {
 		r.unread(e, "what the run took over")
 		return
 	}

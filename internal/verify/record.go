@@ -357,13 +357,23 @@ func (r *record) close(e *historypb.HistoryEvent) {
 // decode reads the first payload into v and reports whether that worked.
 func (r *record) decode(p *commonpb.Payloads, v any) bool {
 	list := p.GetPayloads()
-	return len(list) > 0 && list[0] != nil && r.converter.FromPayload(list[0], v) == nil
+	return len(list) > 0 && list[0] != nil && r.from(list[0], v)
+}
+
+// from is decode for one payload. Anybody may have sent it, and a codec may panic of it.
+func (r *record) from(p *commonpb.Payload, v any) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return r.converter.FromPayload(p, v) == nil
 }
 
 // value is a payload with the codec taken off, or nil.
 func (r *record) value(p *commonpb.Payload) *commonpb.Payload {
 	var raw converter.RawValue
-	if _, _, elsewhere := storage.Claimed(p); elsewhere || p == nil || r.converter.FromPayload(p, &raw) != nil {
+	if _, _, elsewhere := storage.Claimed(p); elsewhere || p == nil || !r.from(p, &raw) {
 		return nil
 	}
 	return raw.Payload()
@@ -385,7 +395,7 @@ func elsewhere(e *historypb.HistoryEvent) string {
 
 func (r *record) text(p *commonpb.Payload) string {
 	var s string
-	if p == nil || r.converter.FromPayload(p, &s) != nil {
+	if p == nil || !r.from(p, &s) {
 		return ""
 	}
 	return s
