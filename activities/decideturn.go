@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -50,12 +51,20 @@ func inTime(ctx context.Context, req protocol.DecideRequest, most time.Duration)
 		}()
 		resp, err = protocol.DecidingFrom(ctx)(ctx, req, AssentDecide)
 	}()
+	return before(ctx, decided, undecided(req, errors.New("it was not made in time")))
+}
+
+// before is what was decided while ctx lasts, else late. A deny is good at any time; what else comes then is not, whichever of the
+// two is noticed first.
+func before(ctx context.Context, decided <-chan protocol.DecideResponse, late protocol.DecideResponse) protocol.DecideResponse {
 	select {
 	case resp := <-decided:
-		return resp
+		if ctx.Err() == nil || resp.Decision.Verdict == permission.Deny {
+			return resp
+		}
 	case <-ctx.Done():
-		return undecided(req, errors.New("it was not made in time"))
 	}
+	return late
 }
 
 // undecided denies a call that nobody has decided on.

@@ -66,3 +66,17 @@ func TestATurnNeedsAnEngine(t *testing.T) {
 	_, err := AssentDecideTurn(context.Background(), protocol.DecideTurnRequest{Calls: make([]protocol.DecideRequest, 1), Each: time.Minute})
 	require.Error(t, err)
 }
+
+// An allow and the end of its time that come together are no allow.
+func TestADecisionAfterItsTimeIsNone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	late := protocol.DecideResponse{CallID: "late"}
+	for _, v := range []permission.Verdict{permission.Allow, permission.Ask} {
+		for range 100 {
+			decided := make(chan protocol.DecideResponse, 1)
+			decided <- protocol.DecideResponse{Decision: permission.Decision{Verdict: v}}
+			require.Equal(t, late, before(ctx, decided, late))
+		}
+	}
+}

@@ -230,10 +230,6 @@ func consult(ctx context.Context, wait time.Duration, call Call, judge func(cont
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	type outcome struct {
-		answer Answer
-		err    error
-	}
 	done := make(chan outcome, 1)
 	go func() {
 		o := outcome{err: errExited}
@@ -246,10 +242,24 @@ func consult(ctx context.Context, wait time.Duration, call Call, judge func(cont
 		answer, err := judge(ctx, call)
 		o = outcome{answer, err}
 	}()
+	return inTime(ctx, done)
+}
+
+// outcome is what a hook returned.
+type outcome struct {
+	answer Answer
+	err    error
+}
+
+// inTime waits for an outcome while ctx lasts. One that comes later is none, whichever of the two is noticed first.
+func inTime(ctx context.Context, done <-chan outcome) (Answer, error) {
+	var o outcome
 	select {
-	case o := <-done:
-		return o.answer, o.err
+	case o = <-done:
 	case <-ctx.Done():
-		return Answer{}, ctx.Err()
 	}
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	return o.answer, o.err
 }
