@@ -303,9 +303,10 @@ func (g *gate) register(ctx workflow.Context) error {
 	return g.takeUpdates(ctx)
 }
 
+// A second argument is taken so that it can be refused: the SDK drops those that a handler has no parameter for.
 func (g *gate) takeUpdates(ctx workflow.Context) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, g.names().update,
-		func(ctx workflow.Context, raw converter.RawValue) (protocol.Accepted, error) {
+		func(ctx workflow.Context, raw, _ converter.RawValue) (protocol.Accepted, error) {
 			r, err := g.parse(ctx, raw, true)
 			if err != nil {
 				return protocol.Accepted{}, err
@@ -318,7 +319,10 @@ func (g *gate) takeUpdates(ctx workflow.Context) error {
 			g.board.details(ctx, g.ledger)
 			return accepted(r, dispatched), nil
 		},
-		workflow.UpdateHandlerOptions{Description: "Answers a question: {key, decision, reason, by}", Validator: func(ctx workflow.Context, raw converter.RawValue) error {
+		workflow.UpdateHandlerOptions{Description: "Answers a question: {key, decision, reason, by}", Validator: func(ctx workflow.Context, raw, more converter.RawValue) error {
+			if more.Payload() != nil {
+				return temporal.NewNonRetryableApplicationError("bad answer: an update takes one argument, with one answer", protocol.ErrorBadAnswer, nil)
+			}
 			r, err := g.parse(ctx, raw, false)
 			if err != nil {
 				return err

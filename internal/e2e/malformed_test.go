@@ -307,6 +307,8 @@ func TestUpdatesAreToldAtOnce(t *testing.T) {
 			refused("a string that holds an allow", protocol.ErrorBadAnswer, asJSON(t, json.RawMessage(allow)))
 			refused("nothing", protocol.ErrorBadAnswer, nil)
 			refused("no argument", "")
+			refused("two answers", protocol.ErrorBadAnswer, plainly(allow), plainly(`{"key":"`+other+`","decision":"deny"}`))
+			refused("a second argument", protocol.ErrorBadAnswer, plainly(allow), nil)
 			refused("bytes", protocol.ErrorBadAnswer, encoded("binary/plain", "\x00\x01\xff"))
 			refused("protobuf", protocol.ErrorBadAnswer, encoded("binary/protobuf", "\x0a\x02"))
 			require.Equal(t, before, a.happened(), "a refused update costs no history")
