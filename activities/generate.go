@@ -15,6 +15,7 @@ import (
 	"github.com/assent-dev/assent/fault"
 	"github.com/assent-dev/assent/internal/canonjson"
 	"github.com/assent-dev/assent/model"
+	"github.com/assent-dev/assent/model/endpoint"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
 	"github.com/assent-dev/assent/transcript"
@@ -208,7 +209,7 @@ func (g *generation) ask(ctx context.Context, r model.Request) (answer, error) {
 		if ctx.Err() != nil {
 			return answer{}, context.Cause(ctx)
 		}
-		g.purse.refused(ctx)
+		g.purse.failed(ctx, g.speech.spoke() || begun(err))
 		g.log.Warn("assent: model failed", "model", full, "error", err)
 		errs = append(errs, err)
 	}
@@ -221,6 +222,12 @@ func (g *generation) ask(ctx context.Context, r model.Request) (answer, error) {
 	// A failure that can pass is the one to report: the activity is then tried again with all models.
 	slices.SortStableFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
 	return answer{}, errs[0]
+}
+
+// begun reports a failure that comes after an answer had begun, also where nothing of it was told.
+func begun(err error) bool {
+	var m *model.Error
+	return errors.As(err, &m) && (m.Kind == endpoint.KindCut || m.Kind == endpoint.KindEndless)
 }
 
 func rank(err error) int {

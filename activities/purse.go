@@ -127,8 +127,13 @@ func (p *purse) risk(ctx context.Context, price model.Price, r model.Request) {
 	}
 }
 
-// refused says that a provider answered with an error, which costs nothing.
-func (p *purse) refused(ctx context.Context) {
+// failed says that a provider gave no answer. One that had begun to speak may charge for it; a request that it refused costs
+// nothing.
+func (p *purse) failed(ctx context.Context, spoke bool) {
+	if spoke {
+		p.lost = p.atRisk
+		return
+	}
 	if p.atRisk != p.lost {
 		p.set(ctx, p.lost)
 	}

@@ -1,6 +1,7 @@
 package activities_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -153,6 +154,40 @@ func TestAnotherCheckOfTheOutput(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.JSONEq(t, `{"a":1}`, string(resp.Structured))
+		})
+	}
+}
+
+// speaker says something, and then its stream is cut.
+type speaker struct{ err error }
+
+func (s speaker) Generate(context.Context, model.Request) (model.Response, error) {
+	return model.Response{}, s.err
+}
+
+func (s speaker) Stream(_ context.Context, _ model.Request, progress func(model.Delta)) (model.Response, error) {
+	progress(model.Delta{Text: "half an answer"})
+	return model.Response{}, s.err
+}
+
+// What a provider began to say it charges for, also when the rest never came; a request that it refused costs nothing.
+func TestAStreamThatWasCutIsCounted(t *testing.T) {
+	cut := &model.Error{Kind: "stream_cut", Msg: "cut", Retry: true}
+	for name, tc := range map[string]struct {
+		first model.Model
+		lost  bool
+	}{
+		"spoke":          {speaker{&model.Error{Kind: "overloaded", Msg: "later", Retry: true}}, true},
+		"cut at once":    {failing(cut), true},
+		"refused":        {failing(&model.Error{Kind: "rate_limit", Msg: "later", Retry: true}), false},
+		"not even asked": {failing(&model.Error{Kind: "network", Msg: "connection refused", Retry: true}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, models(map[string]model.Model{"a": tc.first, "b": using(model.Usage{InputTokens: 10, OutputTokens: 10})}))
+			resp, err := b.generate(protocol.GenerateRequest{Models: []string{"a:x", "b:y"}, Prompt: "go", MaxOutputTokens: 1000, LeftUSD: left(1),
+				Frozen: b.frozen(activities.Frozen{Prices: model.Prices{"a:x": opus, "b:y": opus}})})
+			require.NoError(t, err)
+			require.Equal(t, tc.lost, resp.LostUSD > 0, "%v", resp.LostUSD)
 		})
 	}
 }

@@ -21,8 +21,9 @@ const DefaultStreamEvery = time.Second
 type speech struct {
 	mu  sync.Mutex
 	now protocol.Speech
-	// heard says that a model has said something, changed that there is more since the last take.
-	heard, changed bool
+	// heard says that a model has said something, spoken that the one that is asked now has, changed that there is more since the
+	// last take.
+	heard, spoken, changed bool
 }
 
 // begin forgets what was said: another request has been sent.
@@ -31,14 +32,21 @@ func (s *speech) begin(name string, summary bool) {
 	defer s.mu.Unlock()
 	s.now = protocol.Speech{Turn: s.now.Turn, Attempt: s.now.Attempt, Request: s.now.Request + 1,
 		Model: name, Summary: summary}
-	s.changed = s.heard
+	s.changed, s.spoken = s.heard, false
+}
+
+// spoke reports whether the model that is asked now has said something.
+func (s *speech) spoke() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spoken
 }
 
 // hear takes the next piece. A driver calls it, and what it is told can be anything.
 func (s *speech) hear(d model.Delta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard, s.changed = true, true
+	s.heard, s.spoken, s.changed = true, true, true
 	s.now.Text = grown(s.now.Text, d.Text)
 	s.now.Thinking = grown(s.now.Thinking, d.Thinking)
 	c := d.Call
