@@ -53,8 +53,10 @@ func (a *activityInbound) ExecuteActivity(ctx context.Context, in *interceptor.E
 	if finish == nil {
 		return a.Next.ExecuteActivity(w.parent, in)
 	}
-	out, err := a.Next.ExecuteActivity(ctx, in)
-	safely(func() { finish(out, err) })
+	out, err := any(nil), errNoEnd
+	// Also of one that panics.
+	defer func() { safely(func() { finish(out, err) }) }()
+	out, err = a.Next.ExecuteActivity(ctx, in)
 	return out, err
 }
 
@@ -173,15 +175,15 @@ func (w *work) deciding(ctx context.Context, req protocol.DecideRequest, next pr
 	one, finish, in := *w, func(any, error) {}, ctx
 	one.began = time.Now()
 	safely(func() { in, finish = one.decide(ctx, req) })
-	resp, err := protocol.DecideResponse{}, errNoDecision
+	resp, err := protocol.DecideResponse{}, errNoEnd
 	// Also of one that panics.
 	defer func() { safely(func() { finish(resp, err) }) }()
 	resp, err = next(in, req)
 	return resp, err
 }
 
-// errNoDecision is what a decision that panicked has come to.
-var errNoDecision = errors.New("no decision")
+// errNoEnd is what work that panicked has come to.
+var errNoEnd = errors.New("it ended without an answer")
 
 // decide is the decision on one call. One that is only put off, to a normal activity or to a worker that has the tool, is none.
 func (w *work) decide(ctx context.Context, req protocol.DecideRequest) (context.Context, func(any, error)) {
