@@ -88,3 +88,21 @@ func TestGuardedResultsAreReplaced(t *testing.T) {
 	require.NoError(t, newPay(t, keep).call("pay", func(context.Context, string) (string, error) { return "kept", nil }, "x", &out))
 	require.Equal(t, "kept", out)
 }
+
+// hidden is what a team does not want to see written.
+type hidden struct{ Name string }
+
+func (hidden) MarshalJSON() ([]byte, error) { panic("never write it") }
+
+// An activity never writes its arguments without the gate, so one whose own type cannot be written runs as it did: guards see null.
+func TestArgumentsThatPanicAreNotSeen(t *testing.T) {
+	var seen, ran string
+	b := newPay(t, pipeline.PluginFunc("guard", func(s *pipeline.Scope) error {
+		return s.Guard("look", func(_ context.Context, c pipeline.Call) error {
+			seen = string(c.Input)
+			return nil
+		})
+	}))
+	require.NoError(t, b.call("pay", func(_ context.Context, h hidden) error { ran = h.Name; return nil }, map[string]string{"Name": "x"}, nil))
+	require.Equal(t, []string{"null", "x"}, []string{seen, ran})
+}
