@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -23,9 +24,16 @@ import (
 
 // Generate asks the model for one turn and appends it to the transcript. A retried attempt asks again: a turn
 // counts when history has it.
-func (e *Engine) Generate(ctx context.Context, req protocol.GenerateRequest) (protocol.GenerateResponse, error) {
-	resp, err := e.generate(ctx, req)
-	return resp, wire(err)
+func (e *Engine) Generate(ctx context.Context, req protocol.GenerateRequest) (resp protocol.GenerateResponse, err error) {
+	g := &generation{Engine: e, req: req, purse: openPurse(ctx, req.LeftUSD)}
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("assent: a turn of the model panicked", "panic", p, "stack", string(debug.Stack()))
+			resp, err = protocol.GenerateResponse{}, g.purse.owing(errors.New(cut(fmt.Sprintf("panic: %v", p), mostError)))
+		}
+	}()
+	resp, err = g.generate(ctx)
+	return resp, g.purse.owing(wire(err))
 }
 
 // generation is one execution of Generate.
@@ -45,13 +53,11 @@ type generation struct {
 	found int64
 }
 
-func (e *Engine) generate(ctx context.Context, req protocol.GenerateRequest) (protocol.GenerateResponse, error) {
-	g := &generation{Engine: e, req: req}
-	if err := e.sameStore(req.Store); err != nil {
+func (g *generation) generate(ctx context.Context) (protocol.GenerateResponse, error) {
+	if err := g.sameStore(g.req.Store); err != nil {
 		return protocol.GenerateResponse{}, err
 	}
-	g.purse = openPurse(ctx, req.LeftUSD)
-	g.speech.now.Turn, g.speech.now.Attempt = req.Turn, int(activity.GetInfo(ctx).Attempt)
+	g.speech.now.Turn, g.speech.now.Attempt = g.req.Turn, int(activity.GetInfo(ctx).Attempt)
 	defer heartbeatsWith(ctx, g.details)()
 	ctx, quiet := g.tell(ctx)
 	defer quiet()

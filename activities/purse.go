@@ -2,11 +2,13 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/fault"
@@ -137,6 +139,28 @@ func (p *purse) failed(ctx context.Context, spoke bool) {
 	if p.atRisk != p.lost {
 		p.set(ctx, p.lost)
 	}
+}
+
+// owing puts into the error of an attempt what it and those before it may have cost: if no other follows, nothing else says so.
+func (p *purse) owing(err error) error {
+	p.mu.Lock()
+	usd := p.atRisk
+	p.mu.Unlock()
+	if err == nil || usd == 0 {
+		return err
+	}
+	var app *temporal.ApplicationError
+	switch {
+	case errors.Is(err, context.Canceled), temporal.IsCanceledError(err):
+		// Where nobody cancelled the activity, the SDK makes a failure of it that is tried again.
+		return temporal.NewCanceledError(usd)
+	case errors.As(err, &app) && !app.HasDetails():
+		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{NonRetryable: app.NonRetryable(),
+			NextRetryDelay: app.NextRetryDelay(), Category: app.Category(), Cause: app.Unwrap(), Details: []any{usd}})
+	case app == nil:
+		return temporal.NewApplicationErrorWithOptions(cut(err.Error(), mostError), "", temporal.ApplicationErrorOptions{Details: []any{usd}})
+	}
+	return err
 }
 
 // clamp bounds the output of a request by the model and by the budget. most is the bound if it is the budget's.

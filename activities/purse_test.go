@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	sdkworker "go.temporal.io/sdk/worker"
 
@@ -188,6 +189,36 @@ func TestAStreamThatWasCutIsCounted(t *testing.T) {
 				Frozen: b.frozen(activities.Frozen{Prices: model.Prices{"a:x": opus, "b:y": opus}})})
 			require.NoError(t, err)
 			require.Equal(t, tc.lost, resp.LostUSD > 0, "%v", resp.LostUSD)
+		})
+	}
+}
+
+// What an attempt may have cost that ends with an error is in the error: where it was the last one, nothing else says so.
+func TestAnErrorSaysWhatItMayHaveCost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		model model.Model
+		kind  string
+		again bool
+		lost  bool
+	}{
+		"endless":  {failing(&model.Error{Kind: "endless", Msg: "x"}), protocol.ErrorModel, false, true},
+		"cut":      {failing(&model.Error{Kind: "stream_cut", Msg: "x", Retry: true}), protocol.ErrorModel + ".retry", true, true},
+		"refused":  {failing(&model.Error{Kind: "rate_limit", Msg: "x", Retry: true}), protocol.ErrorModel + ".retry", true, false},
+		"panicked": {&says{fn: func(model.Request) (model.Response, error) { panic("a driver") }}, "", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, models(map[string]model.Model{"m": tc.model}))
+			_, err := b.generate(protocol.GenerateRequest{Models: []string{"m:x"}, Prompt: "go", MaxOutputTokens: 1000, LeftUSD: left(1),
+				Frozen: b.frozen(activities.Frozen{Prices: model.Prices{"m:x": opus}})})
+			requireType(t, err, tc.kind, tc.again)
+			var app *temporal.ApplicationError
+			require.ErrorAs(t, err, &app)
+			require.Equal(t, tc.lost, app.HasDetails())
+			var usd float64
+			if tc.lost {
+				require.NoError(t, app.Details(&usd))
+				require.InDelta(t, 0.028, usd, 0.002, "a thousand tokens of output and a short prompt")
+			}
 		})
 	}
 }

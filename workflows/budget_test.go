@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
@@ -131,4 +134,76 @@ func TestATurnWithoutAPriceIsSaidToBeOne(t *testing.T) {
 
 	b = newBench(t, setup{script: "turns: [{say: done, usage: {inputTokens: 5, outputTokens: 5}}]"})
 	require.Zero(t, b.run(protocol.AgentInput{}).UnpricedTurns, "a script costs nothing, and that is known")
+}
+
+// full is a store on a disk that is full once a model was asked.
+type full struct {
+	blob.Store
+	asked *int
+}
+
+func (f full) Put(ctx context.Context, raw []byte) (blob.Ref, error) {
+	if *f.asked > 0 {
+		return blob.Ref{}, syscall.ENOSPC
+	}
+	return f.Store.Put(ctx, raw)
+}
+
+// What a turn may have cost that fails for good is in the result, so that a parent does not get it back.
+func TestWhatAFailedTurnMayHaveCostIsCounted(t *testing.T) {
+	endless := &model.Error{Kind: "endless", Msg: "x"}
+	for name, tc := range map[string]struct {
+		says  func() (model.Response, error)
+		full  bool
+		asked int
+		lost  float64
+	}{
+		// At most 300 tokens of output each.
+		"no answer ends": {func() (model.Response, error) { return model.Response{}, endless }, false, 1, 0.3},
+		"nothing can be stored": {func() (model.Response, error) {
+			return model.Response{Text: "paid", Stop: model.StopEnd, Usage: model.Usage{OutputTokens: 50}}, nil
+		}, true, 10, 3},
+		"the driver panics":      {func() (model.Response, error) { panic("a driver") }, false, 10, 3},
+		"nothing was asked from": {func() (model.Response, error) { return model.Response{}, &model.Error{Kind: "network", Msg: "refused"} }, false, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			s := setup{prices: dollar, model: modelFunc(func(model.Request) (model.Response, error) {
+				asked++
+				return tc.says()
+			})}
+			if tc.full {
+				s.blobs = func(s blob.Store) blob.Store { return full{s, &asked} }
+			}
+			b := newBench(t, s)
+			res := b.run(protocol.AgentInput{BudgetUSD: usd(100), Limits: &protocol.Limits{MaxOutputTokens: 300}})
+			require.Equal(t, protocol.Failed, res.Status)
+			require.Equal(t, tc.asked, asked)
+			require.InDelta(t, tc.lost, res.LostUSD, 1e-9)
+		})
+	}
+}
+
+// However a turn ends for good, what its last attempt or its last report of life says of money counts, and nonsense does not.
+func TestWhatTheLastAttemptSaysOfMoney(t *testing.T) {
+	app := func(details ...any) error {
+		return temporal.NewApplicationErrorWithOptions("no", "X", temporal.ApplicationErrorOptions{NonRetryable: true, Details: details})
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		lost float64
+	}{
+		"error": {app(0.25), 0.25}, "no details": {app(), 0}, "text": {app("much"), 0}, "money back": {app(-1.0), 0}, "nothing": {app(nil), 0},
+		"more than there is": {app(1e300), protocol.MostBudget},
+		"lost worker":        {temporal.NewHeartbeatTimeoutError(0.5, "speech"), 0.5}, "lost before it asked": {temporal.NewHeartbeatTimeoutError(), 0},
+		"cancelled": {temporal.NewCanceledError(0.75), 0.75},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, setup{prices: dollar, script: "turns: [{say: never said}]"})
+			b.env.OnActivity(protocol.ActivityGenerate, mock.Anything, mock.Anything).Return(protocol.GenerateResponse{}, tc.err)
+			res := b.run(protocol.AgentInput{BudgetUSD: usd(100)})
+			require.NotEqual(t, protocol.OK, res.Status)
+			require.InDelta(t, tc.lost, res.LostUSD, 1e-9, res.Error)
+		})
+	}
 }

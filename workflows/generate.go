@@ -38,6 +38,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 		req.LeftUSD = a.left()
 		var resp protocol.GenerateResponse
 		if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req), &resp); err != nil {
+			a.spent.LostUSD += owed(err)
 			return resp, err
 		}
 		a.spent.Add(resp)
@@ -59,6 +60,37 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 		}
 		req.Transcript, req.Compacted = a.transcript, true
 	}
+}
+
+// owed is what a turn may have cost that failed for good: its last attempt says so, or its last report of life.
+func owed(err error) float64 {
+	var app *temporal.ApplicationError
+	var cancelled *temporal.CanceledError
+	var timeout *temporal.TimeoutError
+	var usd float64
+	read := func(has bool, from func(...any) error) {
+		if !has {
+			return
+		}
+		if err := from(&usd); err != nil {
+			if !lasting(err) {
+				panic(err)
+			}
+			usd = 0
+		}
+	}
+	switch {
+	case errors.As(err, &cancelled):
+		read(cancelled.HasDetails(), cancelled.Details)
+	case errors.As(err, &timeout):
+		read(timeout.HasLastHeartbeatDetails(), timeout.LastHeartbeatDetails)
+	case errors.As(err, &app):
+		read(app.HasDetails(), app.Details)
+	}
+	if !(usd > 0) {
+		return 0
+	}
+	return min(usd, protocol.MostBudget)
 }
 
 // asking is for the activity that asks a model.

@@ -128,3 +128,33 @@ func TestABudgetIsSpentBeforeTheRunContinues(t *testing.T) {
 	}
 	require.Positive(t, continued)
 }
+
+// slow speaks until it is not wanted any more.
+type slow struct{ asked chan struct{} }
+
+func (m slow) Generate(ctx context.Context, _ model.Request) (model.Response, error) {
+	m.asked <- struct{}{}
+	<-ctx.Done()
+	return model.Response{}, context.Cause(ctx)
+}
+
+// A run that is cancelled while the model speaks ends with what the turn may have cost.
+func TestACancelledTurnIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := slow{make(chan struct{}, 1)}
+	p, err := worker.New(worker.Config{
+		Models: map[string]model.Model{"m": m}, Blobs: w.blobs, Dir: t.TempDir(), Log: logger(),
+		Prices:   model.Prices{"m:x": {Rates: model.Rates{Input: 0.001, Output: 1000}}},
+		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"m:x"}}},
+	})
+	require.NoError(t, err)
+	w.workWith(p)
+	budget := 20.0
+	w.start(protocol.AgentInput{Prompt: "go", BudgetUSD: &budget, Limits: &protocol.Limits{MaxOutputTokens: 1000}})
+	<-m.asked
+	require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, ""))
+	res := w.result()
+	require.Equal(t, protocol.Cancelled, res.Status, res.Error)
+	require.InDelta(t, 1, res.LostUSD, 0.01, "a thousand tokens of output")
+}
