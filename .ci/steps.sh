@@ -272,7 +272,8 @@ step_long_fuzz() { fuzz 100000 -fuzz=.; }
 
 step_long_e2e() {
   stock
-  # Once with the long storms, whose kills take minutes to be noticed, and often with the short ones.
+  # All of it once with the long storms, whose kills take minutes to be noticed, and often what falls otherwise each time: kills,
+  # resets, races and what meets a continuation. The rest says the same at every run.
   ASSENT_LONG=1 go test -race -shuffle=on -count=1 -timeout 115m -p 1 ./internal/e2e/...
-  go test -race -shuffle=on -count=5 -timeout 115m -p 1 ./internal/e2e/...
+  go test -race -shuffle=on -count=5 -timeout 115m -run 'Kill|Storm|Reset|Race|Lost|Dies|Rolling|Survive|Continu' ./internal/e2e
 }
