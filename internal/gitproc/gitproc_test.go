@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,6 +160,41 @@ esac`))
 	_, err = p.Run(ctx, Call{Args: []string{"reads"}})
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// TestAnOutputIsPassedOn has outputs without a limit, and takers that are slow or full.
+func TestAnOutputIsPassedOn(t *testing.T) {
+	p := open(t, fake(t, `case $1 in
+much) yes | head -c 3000000;;
+fails) yes | head -c 3000000; exit 3;;
+endless) yes;;
+esac`))
+	var all bytes.Buffer
+	out, err := p.Run(context.Background(), Call{Args: []string{"much"}, To: &all, Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, out)
+	require.Equal(t, 3_000_000, all.Len())
+	var exit *ExitError
+	_, err = p.Run(context.Background(), Call{Args: []string{"fails"}, To: new(bytes.Buffer)})
+	require.ErrorAs(t, err, &exit)
+	full := errors.New("full")
+	_, err = p.Run(context.Background(), Call{Args: []string{"endless"}, To: takes(func([]byte) (int, error) { return 0, full })})
+	require.ErrorIs(t, err, full)
+
+	// The process has ended, and its time is over, while what it wrote last is still being taken.
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	_, err = w.WriteString("the rest")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(-time.Second)))
+	rest, err := io.ReadAll(late{r})
+	require.NoError(t, err)
+	require.Equal(t, "the rest", string(rest))
+}
+
+type takes func([]byte) (int, error)
+
+func (f takes) Write(b []byte) (int, error) { return f(b) }
 
 func exists(path string) bool {
 	b, err := os.ReadFile(path)

@@ -23,6 +23,8 @@ type Call struct {
 	Stdin io.Reader
 	// Limit is the most bytes of output; zero means 64 MiB.
 	Limit int64
+	// To, if not nil, gets the output as it comes, without a limit, and Run returns none. Its error ends the call.
+	To io.Writer
 	// Lock is the path of the lock file that all processes of this call inherit; empty for calls that only read.
 	Lock string
 	// Programs adds the system's folders to PATH, for filters that were allowed.
@@ -77,7 +79,7 @@ func subcommand(args []string) string {
 }
 
 // Run runs git and returns what it printed. When it returns, no process of the call is left. Errors: *ExitError,
-// *LimitError, and those of starting a process and of ctx.
+// *LimitError, and those of starting a process, of ctx and of c.To.
 func (p *Program) Run(ctx context.Context, c Call) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -134,7 +136,14 @@ func (p *Program) run(ctx context.Context, cmd *exec.Cmd, c Call, end func() err
 	stdout := &bounded{limit: c.Limit, full: kill}
 	stderr := &bounded{limit: maxComplaint}
 	var readers sync.WaitGroup
-	readers.Go(func() { _, _ = io.Copy(stdout, out) })
+	var toErr error
+	readers.Go(func() {
+		if c.To == nil {
+			_, _ = io.Copy(stdout, out)
+		} else if _, toErr = io.Copy(c.To, late{out}); toErr != nil {
+			kill()
+		}
+	})
 	readers.Go(func() { _, _ = io.Copy(stderr, complaint) })
 	waitErr := wait(cmd, kill)
 	stop()
@@ -148,6 +157,8 @@ func (p *Program) run(ctx context.Context, cmd *exec.Cmd, c Call, end func() err
 		return nil, fmt.Errorf("git %s: %w", name, ctx.Err())
 	case stdout.over:
 		return nil, &LimitError{name, c.Limit}
+	case toErr != nil:
+		return nil, fmt.Errorf("git %s: pass on its output: %w", name, toErr)
 	case errors.As(waitErr, &exit):
 		return nil, &ExitError{Command: name, Code: exit.ExitCode(), Stderr: stderr.buf.String()}
 	case waitErr != nil:
@@ -162,6 +173,19 @@ func drain(readers *sync.WaitGroup, pipes ...*os.File) {
 		_ = p.SetReadDeadline(time.Now().Add(drainWait))
 	}
 	readers.Wait()
+}
+
+// late reads what is left of an output when its process has ended. What takes it may be slow, so that each read has its
+// own time.
+type late struct{ from *os.File }
+
+func (l late) Read(b []byte) (int, error) {
+	n, err := l.from.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = l.from.SetReadDeadline(time.Now().Add(drainWait))
+		n, err = l.from.Read(b)
+	}
+	return n, err
 }
 
 // input copies a reader into the standard input of a process.

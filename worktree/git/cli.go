@@ -166,8 +166,14 @@ func (d *Driver) endGit(id string) error {
 func (d *Driver) frozenRun(
 	ctx context.Context, program *gitproc.Program, id string, filters bool, stdin io.Reader, env []string, args ...string,
 ) ([]byte, error) {
-	return program.Run(ctx, gitproc.Call{Args: args, Env: append([]string{"GIT_DIR=" + d.gitDir(id)}, env...),
-		Stdin: stdin, Lock: d.gitLock(id), Limit: maxGitOutput, Programs: filters})
+	return d.frozenCall(ctx, program, id, gitproc.Call{Args: args, Env: env, Stdin: stdin, Programs: filters})
+}
+
+// frozenCall completes a call of git in the frozen directory of a tree and runs it.
+func (d *Driver) frozenCall(ctx context.Context, program *gitproc.Program, id string, c gitproc.Call) ([]byte, error) {
+	c.Env = append([]string{"GIT_DIR=" + d.gitDir(id)}, c.Env...)
+	c.Lock, c.Limit = d.gitLock(id), maxGitOutput
+	return program.Run(ctx, c)
 }
 
 // gitOf returns the git that collects a tree: the configured one, or, for an operator's command, which has no

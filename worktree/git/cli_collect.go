@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/gob"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,6 +31,8 @@ type gitCollect struct {
 	base frozenBase
 	// dir holds the copies, the objects made of them, and the index; it is made anew for each reading.
 	dir string
+	// full are the whole ids of what changed, by the first 20 bytes that an entry has of them.
+	full map[plumbing.Hash]string
 }
 
 // gitReader is reader for a tree that git made.
@@ -91,11 +94,7 @@ func (c *gitCollect) read(ctx context.Context) (worktree.Patch, error) {
 	if err != nil {
 		return none, ofGit(err)
 	}
-	files, err := c.counted(ctx, changes, from, to)
-	if err != nil {
-		return none, ofGit(err)
-	}
-	patch, err := c.run(ctx, nil, append([]string{"diff-tree", "-p", "--binary", "--full-index"}, c.between(from, to)...)...)
+	fit, err := c.fit(ctx, changes, from, to)
 	if err != nil {
 		return none, ofGit(err)
 	}
@@ -104,34 +103,46 @@ func (c *gitCollect) read(ctx context.Context) (worktree.Patch, error) {
 			s.warn("%q was changed: the rules of the base were used", ch.path)
 		}
 	}
+	s.warnOfLarge(fit.large, fit.oneWay)
 	c.warnOfFilters(s)
-	p := worktree.Patch{Bytes: patch, Base: c.r.Resolved.Commit, Tree: to, Files: manifest(changes, files)}
+	p := worktree.Patch{Bytes: fit.bytes(), Base: c.r.Resolved.Commit, Tree: to, Files: manifest(changes, fit.files), Large: c.beside(fit.large)}
 	p.Warnings, p.Ignored = s.notes()
 	return p, nil
 }
 
 // run runs git on the copies.
 func (c *gitCollect) run(ctx context.Context, stdin *bytes.Buffer, args ...string) ([]byte, error) {
-	env := []string{
-		"GIT_OBJECT_DIRECTORY=" + filepath.Join(c.dir, "objects"), "GIT_INDEX_FILE=" + filepath.Join(c.dir, "index"),
-		"GIT_WORK_TREE=" + filepath.Join(c.dir, "files"),
-	}
+	return c.d.frozenCall(ctx, c.git, c.id, c.call("index", stdin, args...))
+}
+
+// stream is run for an output that may be long: w gets it as it comes.
+func (c *gitCollect) stream(ctx context.Context, w io.Writer, args ...string) error {
+	call := c.call("index", nil, args...)
+	call.To = w
+	_, err := c.d.frozenCall(ctx, c.git, c.id, call)
+	return err
+}
+
+// call is a run of git on the copies, with one of the index files of their folder.
+func (c *gitCollect) call(index string, stdin *bytes.Buffer, args ...string) gitproc.Call {
 	if stdin == nil {
 		stdin = new(bytes.Buffer)
 	}
-	return c.d.frozenRun(ctx, c.git, c.id, len(c.r.Git.Filters) > 0, stdin, env, append([]string{"-c", "core.sparseCheckout=false"}, args...)...)
+	return gitproc.Call{
+		Args: append([]string{"-c", "core.sparseCheckout=false"}, args...), Stdin: stdin, Programs: len(c.r.Git.Filters) > 0,
+		Env: []string{
+			"GIT_OBJECT_DIRECTORY=" + filepath.Join(c.dir, "objects"), "GIT_INDEX_FILE=" + filepath.Join(c.dir, index),
+			"GIT_WORK_TREE=" + filepath.Join(c.dir, "files"),
+		},
+	}
 }
 
 // trees makes the tree of the base and that of the result and returns their ids.
 func (c *gitCollect) trees(ctx context.Context, s *scan, st *stage) (from, to string, err error) {
-	if err := st.borrow(filepath.Join(c.r.Common, "objects")); err != nil {
+	if err := st.borrow(c.objects()); err != nil {
 		return "", "", err
 	}
-	var list bytes.Buffer
-	for _, e := range c.base.Entries {
-		nulled(&list, "%o %s\t%s", e.Mode, e.ID, e.Path)
-	}
-	if _, err = c.run(ctx, &list, "update-index", "-z", "--index-info"); err != nil {
+	if err := c.load(ctx, c.base.Entries); err != nil {
 		return "", "", err
 	}
 	if from, err = c.writeTree(ctx); err != nil {
@@ -147,6 +158,19 @@ func (c *gitCollect) trees(ctx context.Context, s *scan, st *stage) (from, to st
 	c.d.step("git-indexed")
 	to, err = c.writeTree(ctx)
 	return from, to, err
+}
+
+// objects is the object folder of the repository.
+func (c *gitCollect) objects() string { return filepath.Join(c.r.Common, "objects") }
+
+// load puts entries of the base into the index.
+func (c *gitCollect) load(ctx context.Context, entries []baseEntry) error {
+	var list bytes.Buffer
+	for _, e := range entries {
+		nulled(&list, "%o %s\t%s", e.Mode, e.ID, e.Path)
+	}
+	_, err := c.run(ctx, &list, "update-index", "-z", "--index-info")
+	return err
 }
 
 func (c *gitCollect) writeTree(ctx context.Context) (string, error) {
@@ -204,7 +228,7 @@ func (c *gitCollect) addRaw(ctx context.Context, path, file string, mode uint32)
 	return err
 }
 
-// finish takes what is gone out of the index and adds the attribute files, converted by the rules of the base.
+// finish takes what is gone out of the index and adds the attribute files.
 func (c *gitCollect) finish(ctx context.Context, s *scan, st *stage) error {
 	found := make(map[string]bool, len(s.found))
 	for i := range s.found {
@@ -221,6 +245,11 @@ func (c *gitCollect) finish(ctx context.Context, s *scan, st *stage) error {
 			return err
 		}
 	}
+	return c.addAttributes(ctx, st)
+}
+
+// addAttributes adds the attribute files to the index, converted by the rules of the base.
+func (c *gitCollect) addAttributes(ctx context.Context, st *stage) error {
 	for i, e := range st.attributes {
 		file := st.attributeFile(i)
 		data, err := os.ReadFile(file)
@@ -253,6 +282,7 @@ func (c *gitCollect) changes(ctx context.Context, from, to string) ([]change, er
 	}
 	fields := strings.Split(string(out), "\x00")
 	var list []change
+	c.full = map[plumbing.Hash]string{}
 	for i := 0; i+1 < len(fields); i += 2 {
 		head := strings.Fields(strings.TrimPrefix(fields[i], ":"))
 		if len(head) != 5 {
@@ -266,6 +296,7 @@ func (c *gitCollect) changes(ctx context.Context, from, to string) ([]change, er
 			}
 			if mode != 0 {
 				*into = &entry{path: ch.path, mode: uint32(mode), id: plumbing.NewHash(head[2+j][:40])}
+				c.full[(*into).id] = head[2+j]
 			}
 		}
 		list = append(list, ch)

@@ -56,7 +56,7 @@ func TestByGitKilledAtAnyStep(t *testing.T) {
 				put(t, l.Dir, "a.c", "/* $Id$ */\n\n")
 				if step == "record-ready" {
 					for _, op := range gitCollectSteps {
-						crash{Op: "collect", Step: op, Lease: l, Git: gitPath(t)}.run(t, d)
+						crash{Op: "collect", Step: op, Lease: l, Git: gitPath(t), Large: 5}.run(t, d)
 					}
 				}
 				require.Equal(t, "m a.c\n", status(collect(t, d, l)))

@@ -229,12 +229,7 @@ func (d *Driver) read(ctx context.Context, id string, r *record, f *frozen) (wor
 		return worktree.Patch{}, err
 	}
 	d.step("patched")
-	for _, l := range w.large {
-		s.warn("%q is too large for the patch (%d bytes): it lies beside it", l.entry.path, l.size)
-	}
-	for _, gone := range w.oneWay {
-		s.warn("%q was too large for the patch: it cannot be taken back there", gone)
-	}
+	s.warnOfLarge(w.large, w.oneWay)
 	p := worktree.Patch{
 		Bytes: w.out.Bytes(), Base: r.Resolved.Commit, Tree: treeID(s.found).String(), Files: files,
 		Large: d.beside(id, r, f, w.large),

@@ -25,7 +25,7 @@ var (
 	gitSteps   = slices.Concat(startSteps, words("git-folder git-frozen"), adminSteps, words("tree-made git-files base.gob-aside files-written link-written git-index-copied index-written"), lastSteps)
 
 	collectSteps    = words("scanned patched large-opened collected record-ready-aside")
-	gitCollectSteps = words("stage-made git-staged git-indexed collected record-ready-aside")
+	gitCollectSteps = words("stage-made git-staged git-indexed large-opened collected record-ready-aside")
 	disposeSteps    = words("record-disposing-aside record-disposing tree-renamed-out admin-renamed-out admin-removed thawed-file record-gone-aside record-gone")
 	pinGoneSteps    = words("record-disposing-aside record-disposing tree-renamed-out pin-lock-aside pin-locked packed-aside packed-written pin-taken pin-removed admin-removed thawed-file record-gone-aside record-gone")
 

@@ -42,18 +42,23 @@ func (d *Driver) beside(id string, r *record, f *frozen, list []large) []worktre
 	return out
 }
 
-// copyLarge streams the blob of a large file. The lock keeps the tree there meanwhile; who holds it already says so.
-func (d *Driver) copyLarge(ctx context.Context, id string, r *record, set settings, base, e *entry, w io.Writer) error {
-	if !r.held {
-		unlock, err := d.lock(ctx, id)
-		if err != nil {
-			return err
-		}
-		defer unlock()
+// warnOfLarge names the files that lie beside the patch, and those whose old content is not in it.
+func (s *scan) warnOfLarge(list []large, oneWay []string) {
+	for _, l := range list {
+		s.warn("%q is too large for the patch (%d bytes): it lies beside it", l.entry.path, l.size)
 	}
-	if _, err := d.leased(r.lease(id, d.treeDir(id))); err != nil {
+	for _, gone := range oneWay {
+		s.warn("%q was too large for the patch: it cannot be taken back there", gone)
+	}
+}
+
+// copyLarge streams the blob of a large file. The lock keeps the tree there meanwhile.
+func (d *Driver) copyLarge(ctx context.Context, id string, r *record, set settings, base, e *entry, w io.Writer) error {
+	release, err := d.hold(ctx, id, r)
+	if err != nil {
 		return err
 	}
+	defer release()
 	objects, err := openObjects(r.Common)
 	if err != nil {
 		return err
@@ -82,6 +87,21 @@ func (d *Driver) copyLarge(ctx context.Context, id string, r *record, set settin
 		return err
 	}
 	return from.copy(stoppable{ctx, w})
+}
+
+// hold takes the lock of a tree, unless the caller has it, and makes sure that the tree is still there.
+func (d *Driver) hold(ctx context.Context, id string, r *record) (release func(), err error) {
+	release = func() {}
+	if !r.held {
+		if release, err = d.lock(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := d.leased(r.lease(id, d.treeDir(id))); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // unlockPath makes one path readable.

@@ -32,13 +32,27 @@ func byHand(t testing.TB, host string, p worktree.Patch) string {
 		require.NoError(t, l.Copy(ctx, f))
 		require.NoError(t, f.Close())
 		// As a blob, because the rules of the repository need not leave such a file as it is.
-		require.Equal(t, l.ID, git(t, dir, "hash-object", "-w", "--no-filters", l.Path))
+		require.Equal(t, l.ID, git(t, dir, "hash-object", "-w", "--no-filters", "--", l.Path))
 		fi, err := os.Stat(path)
 		require.NoError(t, err)
 		require.Equal(t, l.Size, fi.Size())
 		git(t, dir, "update-index", "--add", "--cacheinfo", l.Mode+","+l.ID+","+l.Path)
 	}
 	return git(t, dir, "write-tree")
+}
+
+// bothWays runs a test with the built-in reader, and with trees that git makes.
+func bothWays(t *testing.T, test func(t *testing.T, host string, d *Driver), prepare func(t *testing.T, host string)) {
+	for _, byGit := range []bool{false, true} {
+		t.Run(fmt.Sprintf("git=%v", byGit), func(t *testing.T) {
+			t.Parallel()
+			host := repo(t)
+			prepare(t, host)
+			d := driver(t, host, withGit(t))
+			d.always = byGit
+			test(t, host, d)
+		})
+	}
 }
 
 func paths(list []worktree.LargeFile) (out []string) {
@@ -49,12 +63,15 @@ func paths(list []worktree.LargeFile) (out []string) {
 }
 
 func TestHugeFilesLieBesideThePatch(t *testing.T) {
-	host := repo(t)
-	put(t, host, "was-big", strings.Repeat("big\n", 5000))
-	put(t, host, "gone", strings.Repeat("\x00gone", 5000))
-	put(t, host, "shrinks", strings.Repeat("s\n", 10000))
-	commitAll(t, host)
-	d := driver(t, host)
+	bothWays(t, hugeFilesLieBesideThePatch, func(t *testing.T, host string) {
+		put(t, host, "was-big", strings.Repeat("big\n", 5000))
+		put(t, host, "gone", strings.Repeat("\x00gone", 5000))
+		put(t, host, "shrinks", strings.Repeat("s\n", 10000))
+		commitAll(t, host)
+	})
+}
+
+func hugeFilesLieBesideThePatch(t *testing.T, host string, d *Driver) {
 	d.largeFile = 10_000
 	l := acquire(t, d, who, "")
 	put(t, l.Dir, "huge/new.bin", strings.Repeat("\x00new", 5000))
@@ -102,12 +119,15 @@ type failing struct{ err error }
 func (w failing) Write([]byte) (int, error) { return 0, w.err }
 
 func TestAPatchIsBounded(t *testing.T) {
-	host := repo(t)
-	for i := range 40 {
-		put(t, host, fmt.Sprintf("old%02d", i), strings.Repeat(fmt.Sprintf("old %d\n", i), 200))
-	}
-	commitAll(t, host)
-	d := driver(t, host)
+	bothWays(t, aPatchIsBounded, func(t *testing.T, host string) {
+		for i := range 40 {
+			put(t, host, fmt.Sprintf("old%02d", i), strings.Repeat(fmt.Sprintf("old %d\n", i), 200))
+		}
+		commitAll(t, host)
+	})
+}
+
+func aPatchIsBounded(t *testing.T, host string, d *Driver) {
 	d.largePatch = 20_000
 	l := acquire(t, d, who, "")
 	for i := range 40 {
@@ -119,18 +139,24 @@ func TestAPatchIsBounded(t *testing.T) {
 	require.Less(t, len(p.Bytes), 40_000)
 	require.Greater(t, len(p.Large), 20)
 	require.Equal(t, p.Tree, byHand(t, host, p))
-	require.Equal(t, p.Bytes, collect(t, d, l).Bytes)
+	again := collect(t, d, l)
+	require.Equal(t, p.Bytes, again.Bytes)
+	require.Equal(t, p.Files, again.Files)
+	require.Equal(t, paths(p.Large), paths(again.Large))
 }
 
 // TestHugeFilesWithConvertedLineEnds has files of more than is held in memory, which git stores with other line ends.
 func TestHugeFilesWithConvertedLineEnds(t *testing.T) {
-	host := repo(t)
-	git(t, host, "config", "core.autocrlf", "true")
-	put(t, host, ".gitattributes", "*.txt text\n")
-	put(t, host, "stays-crlf", "a\r\nb\r\n")
-	git(t, host, "-c", "core.autocrlf=false", "add", "-A")
-	git(t, host, "-c", "core.autocrlf=false", "commit", "-qm", "crlf")
-	d := driver(t, host)
+	bothWays(t, hugeFilesWithConvertedLineEnds, func(t *testing.T, host string) {
+		git(t, host, "config", "core.autocrlf", "true")
+		put(t, host, ".gitattributes", "*.txt text\n")
+		put(t, host, "stays-crlf", "a\r\nb\r\n")
+		git(t, host, "-c", "core.autocrlf=false", "add", "-A")
+		git(t, host, "-c", "core.autocrlf=false", "commit", "-qm", "crlf")
+	})
+}
+
+func hugeFilesWithConvertedLineEnds(t *testing.T, _ string, d *Driver) {
 	l := acquire(t, d, who, "")
 	d.largeFile = 1 << 20
 	lines := strings.Repeat("text\r\n", maxTextDiff/6+1000)

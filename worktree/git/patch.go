@@ -171,25 +171,36 @@ func (w *patchWriter) one(c change) (*worktree.File, error) {
 		}
 	}
 	f := &worktree.File{Path: c.path, Status: "modified"}
-	fmt.Fprintf(&w.out, "diff --git %s %s\n", quote("a/", c.path), quote("b/", c.path))
-	mode := ""
-	switch {
-	case c.old == nil:
+	if c.old == nil {
 		f.Status = "added"
-		fmt.Fprintf(&w.out, "new file mode %06o\n", new.mode)
-	case c.new == nil:
+	} else if c.new == nil {
 		f.Status = "deleted"
-		fmt.Fprintf(&w.out, "deleted file mode %06o\n", old.mode)
-	case old.mode != new.mode:
-		fmt.Fprintf(&w.out, "old mode %06o\nnew mode %06o\n", old.mode, new.mode)
-	default:
-		mode = fmt.Sprintf(" %06o", new.mode)
 	}
+	writeHead(&w.out, c.path, old.mode, new.mode, old.id.String(), new.id.String())
 	if old.id == new.id {
 		return f, nil
 	}
-	fmt.Fprintf(&w.out, "index %s..%s%s\n", old.id, new.id, mode)
 	return f, w.body(c, old, new, f)
+}
+
+// writeHead appends the lines before the content of a change. Mode 0 is that of a side that is not there; the ids are
+// whole ones, in hex.
+func writeHead(out *bytes.Buffer, path string, oldMode, newMode uint32, oldID, newID string) {
+	fmt.Fprintf(out, "diff --git %s %s\n", quote("a/", path), quote("b/", path))
+	mode := ""
+	switch {
+	case oldMode == 0:
+		fmt.Fprintf(out, "new file mode %06o\n", newMode)
+	case newMode == 0:
+		fmt.Fprintf(out, "deleted file mode %06o\n", oldMode)
+	case oldMode != newMode:
+		fmt.Fprintf(out, "old mode %06o\nnew mode %06o\n", oldMode, newMode)
+	default:
+		mode = fmt.Sprintf(" %06o", newMode)
+	}
+	if oldID != newID {
+		fmt.Fprintf(out, "index %s..%s%s\n", oldID, newID, mode)
+	}
 }
 
 // body appends the content of a change.
