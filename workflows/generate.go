@@ -38,7 +38,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 		req.LeftUSD = a.left()
 		var resp protocol.GenerateResponse
 		if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req), &resp); err != nil {
-			a.spent.LostUSD += owed(err)
+			a.spent.LostUSD += owed(ctx, err)
 			return resp, err
 		}
 		a.spent.Add(resp)
@@ -63,7 +63,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 }
 
 // owed is what a turn may have cost that failed for good: its last attempt says so, or its last report of life.
-func owed(err error) float64 {
+func owed(ctx workflow.Context, err error) float64 {
 	var app *temporal.ApplicationError
 	var cancelled *temporal.CanceledError
 	var timeout *temporal.TimeoutError
@@ -73,7 +73,10 @@ func owed(err error) float64 {
 			return
 		}
 		if err := from(&usd); err != nil {
-			if !lasting(err) {
+			// Of a turn that was cancelled between two attempts the server itself says so, in plain text: a codec that refuses what it
+			// did not encode would refuse it at every replay. One that cannot read for a
+			// moment must ask for the task again, else the sum is missing.
+			if ends := cancelled != nil && ctx.Err() != nil; !lasting(err) && (!ends || asksForRetry(err)) {
 				panic(err)
 			}
 			usd = 0
