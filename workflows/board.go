@@ -119,6 +119,16 @@ func (b *board) end(ctx workflow.Context, l *approval.Ledger, status protocol.Ru
 	b.show(ctx, l, status)
 }
 
+// ends makes sure of what end will write, while the questions are still open: whatever blocks lets others go on.
+func (b *board) ends(ctx workflow.Context, l *approval.Ledger, status protocol.RunStatus) {
+	if b.status == "" && b.agent == "" || b.leaving || b.shows(status, signsOf(l, status)) {
+		return
+	}
+	if b.attributes.doubtful(ctx) {
+		b.attributes.sure(ctx)
+	}
+}
+
 // resume is for a run that continues another: the server has copied its signs.
 func (b *board) resume(ctx workflow.Context, attributes bool) {
 	b.status = protocol.StatusRunning

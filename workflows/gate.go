@@ -390,6 +390,8 @@ func (g *gate) parse(ctx workflow.Context, raw converter.RawValue, recorded bool
 
 // finish closes what is still open when a run ends and shows its last status.
 func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatus) {
+	// From here on nothing blocks: an answer that is on its way would meet a question that is closed.
+	g.board.ends(ctx, g.ledger, status)
 	pending := g.ledger.List().Pending
 	for _, key := range g.ledger.Asked() {
 		if box := g.box(key); box != nil {

@@ -59,7 +59,7 @@ func newTeams(t *testing.T, layer permission.Layer, plugins ...pipeline.Plugin) 
 	engine, err := activities.New(activities.Config{Pipeline: pipe, Permissions: layer, Words: protocol.AllWords, Blobs: blob.NewMemory("memory"), Guarded: guarded})
 	require.NoError(t, err)
 	gate, err := workflows.NewInterceptor(workflows.Config{Words: protocol.AllWords, Decide: activities.AssentDecide, DecideTurn: activities.AssentDecideTurn, Admit: activities.AssentAdmit,
-		DecideTimeout: 2 * time.Minute, Guarded: guarded})
+		DecideTimeout: 2 * time.Minute, Guarded: guarded, Attributes: activities.AssentAttributes})
 	require.NoError(t, err)
 	b.env.SetWorkerOptions(sdkworker.Options{DeadlockDetectionTimeout: time.Minute,
 		Interceptors: []interceptor.WorkerInterceptor{gate, activities.NewInterceptor(engine)}})
