@@ -301,11 +301,11 @@ func wire(err error) error {
 
 // heartbeats reports life until stop is called; it is how cancellation reaches an activity.
 func heartbeats(ctx context.Context) (stop func()) {
-	return heartbeatsWith(ctx, func() []any { return nil })
+	return heartbeatsWith(ctx, func() { activity.RecordHeartbeat(ctx) })
 }
 
-// heartbeatsWith reports details too, which the next attempt finds.
-func heartbeatsWith(ctx context.Context, details func() []any) (stop func()) {
+// heartbeatsWith reports life by beat.
+func heartbeatsWith(ctx context.Context, beat func()) (stop func()) {
 	every := activity.GetInfo(ctx).HeartbeatTimeout / 4
 	if every <= 0 {
 		return func() {}
@@ -320,7 +320,7 @@ func heartbeatsWith(ctx context.Context, details func() []any) (stop func()) {
 			case <-done:
 				return
 			case <-t.C:
-				activity.RecordHeartbeat(ctx, details()...)
+				beat()
 			}
 		}
 	}()

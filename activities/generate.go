@@ -58,7 +58,7 @@ func (g *generation) generate(ctx context.Context) (protocol.GenerateResponse, e
 		return protocol.GenerateResponse{}, err
 	}
 	g.speech.now.Turn, g.speech.now.Attempt = g.req.Turn, int(activity.GetInfo(ctx).Attempt)
-	defer heartbeatsWith(ctx, g.details)()
+	defer heartbeatsWith(ctx, func() { g.beat(ctx) })()
 	ctx, quiet := g.tell(ctx)
 	defer quiet()
 	resp, err := g.run(ctx)

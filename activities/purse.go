@@ -88,7 +88,9 @@ type purse struct {
 	// lost bounds what earlier attempts may have cost.
 	lost float64
 
-	mu sync.Mutex
+	// sending holds back a report with an older sum while one with a newer is on its way.
+	sending sync.Mutex
+	mu      sync.Mutex
 	// atRisk is lost and the most that the request on its way can cost.
 	atRisk float64
 }
@@ -116,6 +118,8 @@ func (p *purse) details() []any {
 }
 
 func (p *purse) set(ctx context.Context, usd float64) {
+	p.sending.Lock()
+	defer p.sending.Unlock()
 	p.mu.Lock()
 	p.atRisk = usd
 	p.mu.Unlock()

@@ -2,12 +2,14 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/model"
@@ -129,6 +131,26 @@ func (g *generation) details() []any {
 	return append(money, said)
 }
 
+// beat is a heartbeat of Generate. The SDK panics of details that cannot be encoded; what a codec cannot do now it may do the next time,
+// and the server keeps what it has.
+func (g *generation) beat(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.log.Warn("assent: a turn could not report what it may cost", "error", fmt.Sprint(p))
+		}
+	}()
+	g.purse.sending.Lock()
+	defer g.purse.sending.Unlock()
+	activity.RecordHeartbeat(ctx, g.details()...)
+}
+
+// report is beat at once, and says what the server answered.
+func (g *generation) report(ctx context.Context) error {
+	g.purse.sending.Lock()
+	defer g.purse.sending.Unlock()
+	return report(ctx, g.details()...)
+}
+
 // tell puts what the model says down with the server while it speaks, until stop is called. The SDK's own heartbeats come
 // too seldom for people who watch. The context that it returns ends when the server says that the turn is not wanted any more.
 func (g *generation) tell(ctx context.Context) (_ context.Context, stop func()) {
@@ -155,7 +177,7 @@ func (g *generation) tell(ctx context.Context) (_ context.Context, stop func()) 
 			if !g.speech.take() {
 				continue
 			}
-			if err := report(ctx, g.details()...); temporal.IsCanceledError(err) {
+			if err := g.report(ctx); temporal.IsCanceledError(err) {
 				cancel(errUnwanted)
 			}
 		}

@@ -67,28 +67,34 @@ func owed(ctx workflow.Context, err error) float64 {
 	var app *temporal.ApplicationError
 	var cancelled *temporal.CanceledError
 	var timeout *temporal.TimeoutError
-	var usd float64
-	read := func(has bool, from func(...any) error) {
-		if !has {
-			return
-		}
-		if err := from(&usd); err != nil {
-			// Of a turn that was cancelled between two attempts the server itself says so, in plain text: a codec that refuses what it
-			// did not encode would refuse it at every replay. One that cannot read for a
-			// moment must ask for the task again, else the sum is missing.
-			if ends := cancelled != nil && ctx.Err() != nil; !lasting(err) && (!ends || asksForRetry(err)) {
-				panic(err)
-			}
-			usd = 0
-		}
-	}
+	var said func(...any) error
 	switch {
-	case errors.As(err, &cancelled):
-		read(cancelled.HasDetails(), cancelled.Details)
-	case errors.As(err, &timeout):
-		read(timeout.HasLastHeartbeatDetails(), timeout.LastHeartbeatDetails)
-	case errors.As(err, &app):
-		read(app.HasDetails(), app.Details)
+	case errors.As(err, &cancelled) && cancelled.HasDetails():
+		said = cancelled.Details
+	case errors.As(err, &timeout) && timeout.HasLastHeartbeatDetails():
+		said = timeout.LastHeartbeatDetails
+	case errors.As(err, &app) && app.HasDetails():
+		said = app.Details
+	default:
+		return 0
+	}
+	// Recorded, because the codec may give another outcome to the next replay.
+	var usd float64
+	if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return readUSD(said, cancelled != nil && ctx.Err() != nil) }).Get(&usd); err != nil {
+		panic(err)
+	}
+	return usd
+}
+
+// readUSD reads what is owed. Of a turn that was cancelled between two attempts the server itself says so, in plain text, which a codec
+// that refuses what it did not encode refuses each time. One that cannot read for a moment fails the task, else the sum would be missing.
+func readUSD(said func(...any) error, cancelled bool) float64 {
+	var usd float64
+	if err := said(&usd); err != nil {
+		if !lasting(err) && (!cancelled || asksForRetry(err)) {
+			panic(err)
+		}
+		return 0
 	}
 	if !(usd > 0) {
 		return 0
