@@ -248,7 +248,7 @@ func (c *gitCollect) finish(ctx context.Context, s *scan, st *stage) error {
 	return c.addAttributes(ctx, st)
 }
 
-// addAttributes adds the attribute files to the index, converted by the rules of the base.
+// addAttributes adds what lies apart to the index, files converted by the rules of the base.
 func (c *gitCollect) addAttributes(ctx context.Context, st *stage) error {
 	for i, e := range st.attributes {
 		file := st.attributeFile(i)
@@ -256,8 +256,10 @@ func (c *gitCollect) addAttributes(ctx context.Context, st *stage) error {
 		if err != nil {
 			return err
 		}
-		if data, err = c.f.settings.convert(c.f.attrs, e.path).toBlob(data, nil); err != nil {
-			return err
+		if e.mode != modeLink {
+			if data, err = c.f.settings.convert(c.f.attrs, e.path).toBlob(data, nil); err != nil {
+				return err
+			}
 		}
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			return err

@@ -7,16 +7,18 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
-// stage holds copies of the files that differ from the base, at their paths below files/. Attribute files lie
-// apart, numbered, so that git does not take them for rules.
+// stage holds copies of the files that differ from the base, at their paths below files/. Attribute files, and links and
+// folders of their name, lie apart, numbered, so that git does not take them for rules.
 type stage struct {
 	dir   string
 	root  *os.Root
 	paths []string
-	// attributes are the attribute files.
+	// attributes are those that lie apart; of a link, what it says.
 	attributes []entry
 }
 
@@ -47,11 +49,8 @@ func (st *stage) attributeFile(i int) string {
 
 // take copies one file or link of the tree. A file that changes under the reader is errChanging.
 func (st *stage) take(root *os.Root, name string, e *entry) error {
-	if path.Base(e.path) == ".gitattributes" && e.mode != modeLink {
-		st.attributes = append(st.attributes, *e)
-		return st.copy(root, name, func() (*os.File, error) {
-			return os.OpenFile(st.attributeFile(len(st.attributes)-1), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		})
+	if slices.Contains(strings.Split(e.path, "/"), ".gitattributes") {
+		return st.takeApart(root, name, e)
 	}
 	if err := st.root.MkdirAll(path.Dir(e.path), 0o700); err != nil {
 		return err
@@ -72,6 +71,25 @@ func (st *stage) take(root *os.Root, name string, e *entry) error {
 	}
 	return st.copy(root, name, func() (*os.File, error) {
 		return st.root.OpenFile(e.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	})
+}
+
+// takeApart is take for what git would take for rules, or for the lack of them: it prefers a folder of that name to what its index
+// has, and reads what a link says.
+func (st *stage) takeApart(root *os.Root, name string, e *entry) error {
+	file := st.attributeFile(len(st.attributes))
+	st.attributes = append(st.attributes, *e)
+	if fi, err := root.Lstat(name); err != nil {
+		return changing(err)
+	} else if fi.Mode()&fs.ModeSymlink != 0 {
+		to, err := root.Readlink(name)
+		if err != nil {
+			return errChanging
+		}
+		return os.WriteFile(file, []byte(to), 0o600)
+	}
+	return st.copy(root, name, func() (*os.File, error) {
+		return os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	})
 }
 
