@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -57,8 +58,14 @@ func mark(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// report is a heartbeat that is sent at once, and says what the server answered.
-func report(ctx context.Context, details ...any) error {
+// report is a heartbeat that is sent at once, and says what the server answered. A codec that panics has sent nothing: on a
+// goroutine of ours nobody else would recover that, and the worker would be gone.
+func report(ctx context.Context, details ...any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("report life: panic: %v", p)
+		}
+	}()
 	info := activity.GetInfo(ctx)
 	if info.Namespace == testNamespace {
 		activity.RecordHeartbeat(ctx, details...)
