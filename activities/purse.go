@@ -145,26 +145,28 @@ func (p *purse) failed(ctx context.Context, spoke bool) {
 	}
 }
 
-// owing puts into the error of an attempt what it and those before it may have cost: if no other follows, nothing else says so.
+// owing puts into the error of an attempt what it and those before it may have cost: if no other follows, nothing else says so. What a
+// driver's own error has there would be taken for money.
 func (p *purse) owing(err error) error {
 	p.mu.Lock()
 	usd := p.atRisk
 	p.mu.Unlock()
-	if err == nil || usd == 0 {
-		return err
-	}
 	var app *temporal.ApplicationError
+	var details []any
+	if usd != 0 {
+		details = []any{usd}
+	}
 	switch {
-	case errors.Is(err, context.Canceled), temporal.IsCanceledError(err):
+	case err == nil, usd == 0 && !(errors.As(err, &app) && app.HasDetails()):
+		return err
+	case usd != 0 && (errors.Is(err, context.Canceled) || temporal.IsCanceledError(err)):
 		// Where nobody cancelled the activity, the SDK makes a failure of it that is tried again.
 		return temporal.NewCanceledError(usd)
-	case errors.As(err, &app) && !app.HasDetails():
+	case errors.As(err, &app):
 		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{NonRetryable: app.NonRetryable(),
-			NextRetryDelay: app.NextRetryDelay(), Category: app.Category(), Cause: app.Unwrap(), Details: []any{usd}})
-	case app == nil:
-		return temporal.NewApplicationErrorWithOptions(cut(err.Error(), mostError), "", temporal.ApplicationErrorOptions{Details: []any{usd}})
+			NextRetryDelay: app.NextRetryDelay(), Category: app.Category(), Cause: app.Unwrap(), Details: details})
 	}
-	return err
+	return temporal.NewApplicationErrorWithOptions(cut(err.Error(), mostError), "", temporal.ApplicationErrorOptions{Details: details})
 }
 
 // clamp bounds the output of a request by the model and by the budget. most is the bound if it is the budget's.

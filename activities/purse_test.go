@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -195,16 +196,20 @@ func TestAStreamThatWasCutIsCounted(t *testing.T) {
 
 // What an attempt may have cost that ends with an error is in the error: where it was the last one, nothing else says so.
 func TestAnErrorSaysWhatItMayHaveCost(t *testing.T) {
+	theirs := temporal.NewApplicationError("overloaded", "theirs", 529)
 	for name, tc := range map[string]struct {
 		model model.Model
 		kind  string
 		again bool
 		lost  bool
 	}{
-		"endless":  {failing(&model.Error{Kind: "endless", Msg: "x"}), protocol.ErrorModel, false, true},
-		"cut":      {failing(&model.Error{Kind: "stream_cut", Msg: "x", Retry: true}), protocol.ErrorModel + ".retry", true, true},
-		"refused":  {failing(&model.Error{Kind: "rate_limit", Msg: "x", Retry: true}), protocol.ErrorModel + ".retry", true, false},
-		"panicked": {&says{fn: func(model.Request) (model.Response, error) { panic("a driver") }}, "", true, true},
+		"endless": {failing(&model.Error{Kind: "endless", Msg: "x"}), protocol.ErrorModel, false, true},
+		"cut":     {failing(&model.Error{Kind: "stream_cut", Msg: "x", Retry: true}), protocol.ErrorModel + ".retry", true, true},
+		"refused": {failing(&model.Error{Kind: "rate_limit", Msg: "x", Retry: true}), protocol.ErrorModel + ".retry", true, false},
+		// What a driver's own error has beside its text is no money.
+		"driver's own":              {failing(errors.Join(theirs, &model.Error{Kind: "endless", Msg: "x"})), "theirs", true, true},
+		"driver's own, nothing due": {failing(theirs), "theirs", true, false},
+		"panicked":                  {&says{fn: func(model.Request) (model.Response, error) { panic("a driver") }}, "", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, models(map[string]model.Model{"m": tc.model}))
