@@ -413,6 +413,18 @@ func (g *gate) finish(ctx workflow.Context, why string, status protocol.RunStatu
 	g.board.end(ctx, g.ledger, status)
 }
 
+// ends makes sure of what leave will write. Others go on meanwhile, and may start agents, so it comes before these are counted.
+func (g *gate) ends(ctx workflow.Context, err error) {
+	var next *workflow.ContinueAsNewError
+	status := protocol.StatusDone
+	if errors.As(err, &next) && !g.own && g.orphans() == "" {
+		status = protocol.StatusRunning
+	}
+	if !g.leaving {
+		g.board.ends(ctx, g.ledger, status)
+	}
+}
+
 // leave is the end of a run. One that continues as new hands on what the next one has to know.
 func (g *gate) leave(ctx workflow.Context, err error) {
 	var next *workflow.ContinueAsNewError

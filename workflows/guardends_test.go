@@ -13,6 +13,7 @@ import (
 	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/protocol"
+	"github.com/assent-dev/assent/workflows"
 )
 
 // indexed lets the server have the search attributes, and returns the statuses that were written.
@@ -75,4 +76,25 @@ func TestGuardedWorkflowEndsWithAnAnswer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What a run does while it is asked about the search attributes counts as done before its end: an agent that starts then would
+// have nobody to return to, and what it spends is spent.
+func TestGuardedWorkflowStartsAnAgentAtItsEnd(t *testing.T) {
+	n := &nursery{teams: newTeams(t, askPay)}
+	n.plays(worked)
+	n.indexed()
+	err := n.run(func(ctx workflow.Context) error {
+		workflow.ExecuteActivity(ctx, "pay", payment{"bob", 5})
+		if err := workflow.Sleep(ctx, time.Minute); err != nil {
+			return err
+		}
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			_ = workflow.Sleep(ctx, time.Second)
+			workflows.Spawn(ctx, ask("a"))
+		})
+		return workflow.NewContinueAsNewError(ctx, "next")
+	})
+	require.Len(t, n.born, 1)
+	require.ErrorContains(t, err, "1 of its agents are at work")
 }

@@ -165,6 +165,7 @@ func returned(a *agent, res *protocol.AgentResult, err error) (*agent, any, erro
 
 // leave closes the gate behind a run that has ended, and returns its error.
 func (i *inbound) leave(ctx workflow.Context, err error) error {
+	i.gate.ends(ctx, err)
 	err = i.gate.ending(ctx, err)
 	i.gate.account(ctx)
 	i.gate.leave(ctx, err)

@@ -35,6 +35,12 @@ type nursery struct {
 
 func newNursery(t *testing.T, play func(workflow.Context, protocol.AgentInput) (protocol.AgentResult, error)) *nursery {
 	n := &nursery{teams: newTeams(t, permission.Layer{})}
+	n.plays(play)
+	return n
+}
+
+// plays has agents played.
+func (n *nursery) plays(play func(workflow.Context, protocol.AgentInput) (protocol.AgentResult, error)) {
 	n.env.RegisterWorkflowWithOptions(workflows.Agent, workflow.RegisterOptions{Name: protocol.WorkflowAgent})
 	n.env.OnWorkflow(protocol.WorkflowAgent, mock.Anything, mock.Anything, mock.Anything).Return(func(ctx workflow.Context, in protocol.AgentInput, _ *protocol.AgentState) (*protocol.AgentResult, error) {
 		n.mu.Lock()
@@ -47,7 +53,6 @@ func newNursery(t *testing.T, play func(workflow.Context, protocol.AgentInput) (
 		res, err := play(ctx, in)
 		return &res, err
 	})
-	return n
 }
 
 func ok(cost float64) protocol.AgentResult {
