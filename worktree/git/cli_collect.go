@@ -271,9 +271,10 @@ func (c *gitCollect) addAttributes(ctx context.Context, st *stage) error {
 	return nil
 }
 
-// between are the arguments of a diff that depends on nothing but two trees.
+// between are the arguments of a diff that depends on nothing but two trees: not on a .gitmodules that hides a submodule either.
 func (c *gitCollect) between(from, to string) []string {
-	return []string{"-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", from, to}
+	return []string{"-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none",
+		"--src-prefix=a/", "--dst-prefix=b/", from, to}
 }
 
 // changes lists what differs, in git's order. Ids are cut to their first 20 bytes.
