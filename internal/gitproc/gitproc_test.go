@@ -179,6 +179,11 @@ esac`))
 	full := errors.New("full")
 	_, err = p.Run(context.Background(), Call{Args: []string{"endless"}, To: takes(func([]byte) (int, error) { return 0, full })})
 	require.ErrorIs(t, err, full)
+	_, err = p.Run(context.Background(), Call{Args: []string{"endless"}, To: takes(func([]byte) (int, error) { panic("a store") })})
+	require.ErrorContains(t, err, "panic: a store")
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err = p.Run(ctx, Call{Args: []string{"endless"}, To: takes(func(b []byte) (int, error) { cancel(); return len(b), nil })})
+	require.ErrorIs(t, err, context.Canceled)
 
 	// The process has ended, and its time is over, while what it wrote last is still being taken.
 	r, w, err := os.Pipe()

@@ -140,7 +140,7 @@ func (p *Program) run(ctx context.Context, cmd *exec.Cmd, c Call, end func() err
 	readers.Go(func() {
 		if c.To == nil {
 			_, _ = io.Copy(stdout, out)
-		} else if _, toErr = io.Copy(c.To, late{out}); toErr != nil {
+		} else if toErr = pass(c.To, late{out}); toErr != nil {
 			kill()
 		}
 	})
@@ -165,6 +165,17 @@ func (p *Program) run(ctx context.Context, cmd *exec.Cmd, c Call, end func() err
 		return nil, fmt.Errorf("git %s: %w", name, waitErr)
 	}
 	return stdout.buf.Bytes(), nil
+}
+
+// pass copies an output. A taker that panics is one that fails: nobody else would recover that here.
+func pass(to io.Writer, from io.Reader) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	_, err = io.Copy(to, from)
+	return err
 }
 
 // drain waits for the readers. A process that left the group may hold a pipe open, and then it is given up.
