@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -115,9 +117,9 @@ func (c *gitCollect) run(ctx context.Context, stdin *bytes.Buffer, args ...strin
 	return c.d.frozenCall(ctx, c.git, c.id, c.call("index", stdin, args...))
 }
 
-// stream is run for an output that may be long: w gets it as it comes.
+// stream is run for an output that may be long, by the rules of the base: w gets it as it comes.
 func (c *gitCollect) stream(ctx context.Context, w io.Writer, args ...string) error {
-	call := c.call("index", nil, args...)
+	call := c.call(baseIndex, nil, args...)
 	call.To = w
 	_, err := c.d.frozenCall(ctx, c.git, c.id, call)
 	return err
@@ -148,6 +150,9 @@ func (c *gitCollect) trees(ctx context.Context, s *scan, st *stage) (from, to st
 	if from, err = c.writeTree(ctx); err != nil {
 		return "", "", err
 	}
+	if err := c.keepRules(); err != nil {
+		return "", "", err
+	}
 	// The base's attribute files are in the index until all files are converted by them.
 	if err := c.convert(ctx, s, st.paths); err != nil {
 		return "", "", err
@@ -158,6 +163,21 @@ func (c *gitCollect) trees(ctx context.Context, s *scan, st *stage) (from, to st
 	c.d.step("git-indexed")
 	to, err = c.writeTree(ctx)
 	return from, to, err
+}
+
+// baseIndex is a copy of the index while it is that of the base. Diffs have it, because the attributes in an index say what of
+// a patch people can read.
+const baseIndex = "index.base"
+
+func (c *gitCollect) keepRules() error {
+	data, err := os.ReadFile(filepath.Join(c.dir, "index"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing is in the base
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.dir, baseIndex), data, 0o600)
 }
 
 // objects is the object folder of the repository.
@@ -323,7 +343,7 @@ func (c *gitCollect) counted(ctx context.Context, changes []change, from, to str
 		}
 		files[ch.path] = f
 	}
-	out, err := c.run(ctx, nil, append([]string{"diff-tree", "--numstat", "-z"}, c.between(from, to)...)...)
+	out, err := c.d.frozenCall(ctx, c.git, c.id, c.call(baseIndex, nil, append([]string{"diff-tree", "--numstat", "-z"}, c.between(from, to)...)...))
 	if err != nil {
 		return nil, err
 	}

@@ -269,7 +269,7 @@ func (c *gitCollect) sizes(ctx context.Context, changes []change) (map[string]in
 	return out, nil
 }
 
-// without makes a tree that lacks some paths. It has an index of its own: the other one's attribute files count.
+// without makes a tree that lacks some paths. It has an index of its own.
 func (c *gitCollect) without(ctx context.Context, tree string, paths []string) (string, error) {
 	if len(paths) == 0 {
 		return tree, nil
