@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/fault"
@@ -25,7 +26,11 @@ import (
 // Generate asks the model for one turn and appends it to the transcript. A retried attempt asks again: a turn
 // counts when history has it.
 func (e *Engine) Generate(ctx context.Context, req protocol.GenerateRequest) (resp protocol.GenerateResponse, err error) {
-	g := &generation{Engine: e, req: req, purse: openPurse(ctx, req.LeftUSD)}
+	purse, err := openPurse(ctx, req.LeftUSD)
+	if err != nil {
+		return resp, temporal.NewApplicationError(cut(err.Error(), mostError), "")
+	}
+	g := &generation{Engine: e, req: req, purse: purse}
 	defer func() {
 		if p := recover(); p != nil {
 			e.log.Error("assent: a turn of the model panicked", "panic", p, "stack", string(debug.Stack()))

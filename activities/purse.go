@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/config"
@@ -95,16 +96,22 @@ type purse struct {
 	atRisk float64
 }
 
-func openPurse(ctx context.Context, left *float64) *purse {
+// openPurse fails while the codec cannot say what earlier attempts may have cost: asked then, a model could be paid twice of a budget
+// that has room for once, and the next report would take the older sum away. Details that are no money are nothing.
+func openPurse(ctx context.Context, left *float64) (*purse, error) {
 	p := &purse{left: left}
 	if activity.HasHeartbeatDetails(ctx) {
 		var usd float64
-		if err := activity.GetHeartbeatDetails(ctx, &usd); err == nil && usd > 0 && !math.IsInf(usd, 0) {
+		err := activity.GetHeartbeatDetails(ctx, &usd)
+		if err != nil && !errors.Is(err, converter.ErrUnableToDecode) {
+			return nil, fmt.Errorf("read what earlier attempts may have cost: %w", err)
+		}
+		if err == nil && usd > 0 && !math.IsInf(usd, 0) {
 			p.lost = usd
 		}
 	}
 	p.atRisk = p.lost
-	return p
+	return p, nil
 }
 
 // details are those of a heartbeat.

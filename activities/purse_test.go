@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -226,4 +227,30 @@ func TestAnErrorSaysWhatItMayHaveCost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// away is a data converter whose codec cannot read money now.
+type away struct{ converter.DataConverter }
+
+func (a away) FromPayloads(p *commonpb.Payloads, to ...any) error {
+	if _, money := to[0].(*float64); money {
+		return errors.New("the codec is away")
+	}
+	return a.DataConverter.FromPayloads(p, to...)
+}
+
+// What attempts before this one may have cost is known before a model is asked again, or it is not asked.
+func TestAnAttemptThatCannotReadWhatIsLost(t *testing.T) {
+	m := using(model.Usage{InputTokens: 10, OutputTokens: 10})
+	b := newBench(t, models(map[string]model.Model{"m": m}))
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetDataConverter(away{converter.GetDefaultDataConverter()})
+	env.RegisterActivityWithOptions(b.engine.Generate, activity.RegisterOptions{Name: protocol.ActivityGenerate})
+	env.SetHeartbeatDetails(0.4)
+	_, err := env.ExecuteActivity(protocol.ActivityGenerate, protocol.GenerateRequest{Models: []string{"m:x"}, Prompt: "go", MaxOutputTokens: 1000,
+		LeftUSD: left(0.41), Frozen: b.frozen(activities.Frozen{Prices: model.Prices{"m:x": opus}})})
+	requireType(t, err, "", true)
+	require.ErrorContains(t, err, "the codec is away")
+	require.Empty(t, m.asked)
 }
