@@ -59,9 +59,12 @@ func TestATurnThatIsCancelledBetweenAttempts(t *testing.T) {
 			w.workWith(p)
 			dollars(t, w)
 			require.Eventually(t, func() bool {
-				d, err := w.c.DescribeWorkflowExecution(context.Background(), w.id, "")
-				return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].LastFailure != nil &&
-					d.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
+				d, err := w.c.DescribeWorkflow(context.Background(), w.id, "")
+				if err != nil {
+					return false
+				}
+				p := d.RawResponse.GetPendingActivities()
+				return len(p) == 1 && p[0].GetLastFailure() != nil && p[0].GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
 			}, patience, tick)
 			require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, ""))
 			res := w.result()
