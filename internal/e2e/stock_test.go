@@ -348,3 +348,21 @@ func TestStockResetAsksAgain(t *testing.T) {
 	require.Equal(t, protocol.OK, w.result().Status)
 	require.Len(t, w.ran(), 2)
 }
+
+// A signal that claims to lie in a storage that the worker has not stops the run, because the SDK fails its tasks before
+// anybody else sees them. An operator takes the run back to before it, as docs/operators.md says, and is asked again.
+func TestStockResetPassesASignalThatNobodyCanRead(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	w, q := o.asked()
+	o.ok("workflow", "signal", "-w", w.id, "--name", "approval", "--input", `{"driver_name":"nobody","driver_claim":{}}`,
+		"--input-meta", "encoding=json/external-storage-reference")
+	run := w.c.GetWorkflow(context.Background(), w.id, "")
+	require.Eventually(t, func() bool { return strings.Contains(w.failedTask(run), "TMPRL1105") }, patience, tick)
+	o.ok("workflow", "reset", "-w", w.id, "--type", "LastWorkflowTask", "--reapply-exclude", "Signal", "--reason", "unreadable signal")
+	require.Equal(t, q.Key, w.pending(1)[0].Key)
+	require.Empty(t, w.ran())
+	o.ok("workflow", "signal", "-w", w.id, "--name", "approval", "--input", `{"key":"`+q.Key+`","decision":"allow"}`)
+	require.Equal(t, protocol.OK, w.result().Status)
+	require.Len(t, w.ran(), 1)
+}
