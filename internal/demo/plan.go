@@ -69,6 +69,9 @@ func New(ctx context.Context, p Plan) (*Demo, error) {
 		// Workers of others on that server must not get the agent, nor the demo's worker theirs.
 		d.Queue = d.ID
 	}
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return nil, exit.Failf("set HOME or XDG_STATE_HOME to a folder that can be written", "make the folder of a demo: %w", err)
+	}
 	if err := d.write(ctx, p, script); err != nil {
 		return nil, errors.Join(err, d.Remove())
 	}
@@ -119,11 +122,8 @@ func (p *Plan) check(asked Asked) ([]byte, error) {
 	return text, nil
 }
 
-// write makes the folder, and looks at the repository through the driver that the worker will use.
+// write fills the folder, and looks at the repository through the driver that the worker will use.
 func (d *Demo) write(ctx context.Context, p Plan, script []byte) error {
-	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		return exit.Failf("set HOME or XDG_STATE_HOME to a folder that can be written", "make the folder of a demo: %w", err)
-	}
 	var err error
 	if d.Sample {
 		d.Repo = d.path(sampleDir)

@@ -1,6 +1,8 @@
 package demo_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
@@ -9,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/assent-dev/assent/internal/demo"
+	"github.com/assent-dev/assent/internal/exit"
 )
 
 // script writes a script and returns its path.
@@ -156,4 +161,16 @@ func TestRefusals(t *testing.T) {
 		require.Empty(t, got.out.String(), c.args)
 	}
 	require.Empty(t, s.ids(), "nothing is left")
+}
+
+// A state folder that cannot be made is said once, and how to name another one.
+func TestStateHomeIsAFile(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(home, nil, 0o600))
+	t.Setenv("XDG_STATE_HOME", home)
+	_, err := demo.New(context.Background(), demo.Plan{})
+	var said bytes.Buffer
+	require.Equal(t, 1, exit.Report(&said, err))
+	require.Equal(t, "error: make the folder of a demo: mkdir "+home+": not a directory\n"+
+		"hint: set HOME or XDG_STATE_HOME to a folder that can be written\n", said.String())
 }
