@@ -3,8 +3,10 @@ package git
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +34,44 @@ func TestShortNamesAreGits(t *testing.T) {
 			_, err := tryGit(host, nil, "-c", "core.protectNTFS=true", "-c", "core.protectHFS=true",
 				"update-index", "--add", "--cacheinfo", mode+","+blob+","+name)
 			assert.Equal(t, err == nil, validName(name, mode == "120000"), "%q as %s", name, mode)
+		}
+	}
+}
+
+// TestNamesAreGits has git say which paths may be made of the parts of the names that it looks for.
+func TestNamesAreGits(t *testing.T) {
+	host := repo(t)
+	blob := git(t, host, "rev-parse", "HEAD:README.md")
+	parts := []string{
+		".git", ".GIT", "git~1", ".gitmodules", ".GitModules", "modules", "gitmod~1", "gitmod~4", "gi7eba~1", "gi~12345", ".gitmodule\u017f",
+		"\xff", "\u200c", "\ufffe", "\uffff", "\ufffd", "\xed\xa0\x80", "\xc0\xae", "\ufeff", ".", " ", ":", `\`, "/", "x", "~", "1",
+	}
+	rng := rand.New(rand.NewPCG(3, 1))
+	paths := map[string]bool{"a/.gitmodules/b": true, ".gitmodules:x/y": true, `gitmod~2:x\y`: true, ".git\xff": true, ".gitmodules/x/y": true}
+	many := 60
+	if os.Getenv("ASSENT_LONG") == "1" {
+		many = 2000
+	}
+	for len(paths) < many {
+		var path string
+		for range 1 + rng.IntN(5) {
+			path += parts[rng.IntN(len(parts))]
+		}
+		// git looks behind each backslash but one that begins a name.
+		paths[path] = !strings.Contains("/"+path, `/\`)
+	}
+	for path, judged := range paths {
+		if !judged {
+			continue
+		}
+		dir, name := filepath.Split(path)
+		dir = strings.TrimSuffix(dir, "/")
+		folders := name == path || !slices.ContainsFunc(strings.Split(dir, "/"), func(part string) bool { return !validName(part, false) })
+		for _, mode := range []string{"120000", "100644"} {
+			link := mode == "120000"
+			_, err := tryGit(host, nil, "-c", "core.protectNTFS=true", "-c", "core.protectHFS=true",
+				"update-index", "--add", "--replace", "--cacheinfo", mode+","+blob+","+path)
+			assert.Equal(t, err == nil, folders && validName(name, link) && (!link || validLink(dir)), "%q as %s", path, mode)
 		}
 	}
 }

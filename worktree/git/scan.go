@@ -117,7 +117,7 @@ func (s *scan) folder(root *os.Root, dir string, ignored bool) error {
 			s.warn("%q is a path longer than %d bytes, which git cannot write: it is not in the patch", path, maxPath)
 			continue
 		}
-		if !validName(name, fi.Mode()&fs.ModeSymlink != 0) {
+		if link := fi.Mode()&fs.ModeSymlink != 0; !validName(name, link) || link && !validLink(dir) {
 			s.warn("%q is a name that git refuses: it is not in the patch", path)
 			continue
 		}
