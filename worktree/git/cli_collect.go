@@ -224,7 +224,22 @@ func (c *gitCollect) convert(ctx context.Context, s *scan, paths []string) error
 		return fmt.Errorf("convert %q: %w", p, err)
 	}
 	s.warn("%q is not in the encoding that the base says: its bytes are in the patch as they are", p)
-	return c.addRaw(ctx, p, filepath.Join(c.dir, "files", filepath.FromSlash(p)), c.modeOf(s, p))
+	file, err := c.plainly(p)
+	if err != nil {
+		return err
+	}
+	return c.addRaw(ctx, p, file, c.modeOf(s, p))
+}
+
+// plainly gives a copied file a plain name: hash-object reads names by lines, without a CR at the end, and only short ones.
+func (c *gitCollect) plainly(path string) (string, error) {
+	const name = "raw"
+	root, err := os.OpenRoot(c.dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	return filepath.Join(c.dir, name), root.Rename("files/"+path, name)
 }
 
 func (c *gitCollect) modeOf(s *scan, path string) uint32 {
