@@ -220,8 +220,8 @@ func (c *gitCollect) convert(ctx context.Context, s *scan, paths []string) error
 		return c.convert(ctx, s, paths[half:])
 	}
 	p := paths[0]
-	if c.f.attrs.of(p)["working-tree-encoding"].kind != attrText {
-		return fmt.Errorf("convert %q: %w", p, err)
+	if encoded, askErr := c.encoded(ctx, p); askErr != nil || !encoded {
+		return fmt.Errorf("convert %q: %w", p, errors.Join(err, askErr))
 	}
 	s.warn("%q is not in the encoding that the base says: its bytes are in the patch as they are", p)
 	file, err := c.plainly(p)
@@ -229,6 +229,13 @@ func (c *gitCollect) convert(ctx context.Context, s *scan, paths []string) error
 		return err
 	}
 	return c.addRaw(ctx, p, file, c.modeOf(s, p))
+}
+
+// encoded asks git whether the base says an encoding of a file: it may match names in any case.
+func (c *gitCollect) encoded(ctx context.Context, path string) (bool, error) {
+	out, err := c.run(ctx, bytes.NewBufferString(path+"\x00"), "check-attr", "--cached", "--stdin", "-z", "working-tree-encoding")
+	fields := strings.Split(string(out), "\x00")
+	return len(fields) > 2 && fields[2] != "unspecified", err
 }
 
 // plainly gives a copied file a plain name: hash-object reads names by lines, without a CR at the end, and only short ones.

@@ -38,3 +38,23 @@ func TestByGitWhatCannotBeConvertedIsReadByItsOwnName(t *testing.T) {
 		require.Contains(t, string(p.Bytes), fmt.Sprintf("+odd%02d\n", i))
 	}
 }
+
+// TestByGitAnEncodingIsAskedOfGit has rules that git reads in its own way: they fail no collect.
+func TestByGitAnEncodingIsAskedOfGit(t *testing.T) {
+	for name, rule := range map[string]string{
+		"unknown": "*.u16 working-tree-encoding=x", "another case": "*.U16 working-tree-encoding=UTF-16LE",
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := repo(t)
+			put(t, host, ".gitattributes", rule+"\n*.c ident\n")
+			commitNeeds(t, host, "needs")
+			git(t, host, "config", "core.ignoreCase", "true")
+			d := driver(t, host, withGit(t))
+			l := acquire(t, d, who, "")
+			put(t, l.Dir, "a.u16", "odd")
+			p := collect(t, d, l)
+			require.Contains(t, string(p.Bytes), "+odd\n")
+			require.Equal(t, []string{`"a.u16" is not in the encoding that the base says: its bytes are in the patch as they are`}, p.Warnings)
+		})
+	}
+}
