@@ -109,18 +109,25 @@ func (m *gitMaker) frozenConfig(attributes string) string {
 		format = "sha1"
 	}
 	line("objectFormat", format)
-	m.frozenFilters(config, section, line)
+	m.frozenFilters(config, attributes != "", section, line)
 	return b.String()
 }
 
-// frozenFilters adds the commands of the filters that were allowed.
-func (m *gitMaker) frozenFilters(config gitConfig, section func(string), line func(name, value string)) {
+// atTop is put before the command of a filter. git runs it in the folder of the files, where any file that it names, and any
+// module that an interpreter finds there first, would be a program of the agent.
+const atTop = "cd / || exit; "
+
+// frozenFilters adds the commands of the filters that were allowed, for ours to be run away from the files.
+func (m *gitMaker) frozenFilters(config gitConfig, ours bool, section func(string), line func(name, value string)) {
 	for _, name := range m.d.filters {
 		section("filter " + configValue(name))
 		for _, part := range []string{"clean", "smudge", "process", "required"} {
 			if s, ok := config["filter."+name+"."+part]; ok {
 				if s.Implicit {
 					s.Value = "true"
+				}
+				if ours && part != "required" && s.Value != "" {
+					s.Value = atTop + s.Value
 				}
 				line(part, s.Value)
 			}
