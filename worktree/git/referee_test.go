@@ -150,8 +150,11 @@ func fingerprint(t testing.TB, dir string, skip ...string) []string {
 		}
 		rel, _ := filepath.Rel(dir, path)
 		for _, s := range skip {
-			if rel == s {
+			if rel == s && e.IsDir() {
 				return fs.SkipDir
+			}
+			if rel == s {
+				return nil // SkipDir would skip what comes after it too
 			}
 		}
 		fi, err := e.Info()
@@ -167,7 +170,11 @@ func fingerprint(t testing.TB, dir string, skip ...string) []string {
 			to, err = os.Readlink(path)
 			content = []byte(to)
 		}
-		out = append(out, fmt.Sprintf("%q %v %x", rel, fi.Mode(), sha256.Sum256(content)))
+		mode := fi.Mode()
+		if e.IsDir() {
+			mode &^= fs.ModeSetgid // it comes from the folder above
+		}
+		out = append(out, fmt.Sprintf("%q %v %x", rel, mode, sha256.Sum256(content)))
 		return err
 	}))
 	sort.Strings(out)
