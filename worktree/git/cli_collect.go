@@ -287,11 +287,11 @@ func (c *gitCollect) finish(ctx context.Context, s *scan, st *stage) error {
 			return err
 		}
 	}
-	return c.addAttributes(ctx, st)
+	return c.addAttributes(ctx, s, st)
 }
 
-// addAttributes adds what lies apart to the index, files converted by the rules of the base.
-func (c *gitCollect) addAttributes(ctx context.Context, st *stage) error {
+// addAttributes adds what lies apart to the index, the line ends of files converted by the rules of the base.
+func (c *gitCollect) addAttributes(ctx context.Context, s *scan, st *stage) error {
 	for i, e := range st.attributes {
 		file := st.attributeFile(i)
 		data, err := os.ReadFile(file)
@@ -302,6 +302,9 @@ func (c *gitCollect) addAttributes(ctx context.Context, st *stage) error {
 			if data, err = c.f.settings.convert(c.f.attrs, e.path).toBlob(data, nil); err != nil {
 				return err
 			}
+			if c.byGitAlone(e.path, data) {
+				s.warn("%q has the name of an attribute file, or is below one: only its line ends were converted, and git apply writes it otherwise", e.path)
+			}
 		}
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			return err
@@ -311,6 +314,14 @@ func (c *gitCollect) addAttributes(ctx context.Context, st *stage) error {
 		}
 	}
 	return nil
+}
+
+// byGitAlone reports whether the base has more in store for a file than line ends.
+func (c *gitCollect) byGitAlone(path string, data []byte) bool {
+	got := c.f.attrs.of(path)
+	filter, code := got["filter"], got["working-tree-encoding"]
+	return got["ident"].kind == attrSet && bytes.Contains(data, []byte("$Id")) || filter.kind == attrText && slices.Contains(c.r.Git.Filters, filter.text) ||
+		code.kind == attrText && !strings.EqualFold(code.text, "utf-8") && !strings.EqualFold(code.text, "utf8")
 }
 
 // between are the arguments of a diff that depends on nothing but two trees: not on a .gitmodules that hides a submodule either.

@@ -74,10 +74,11 @@ func (c *gitCollect) convertAgain(ctx context.Context, e *entry) (string, error)
 	if err := c.load(ctx, base); err != nil {
 		return "", err
 	}
-	if err := c.convert(ctx, &scan{found: []entry{*e}}, st.paths); err != nil {
+	s := &scan{found: []entry{*e}}
+	if err := c.convert(ctx, s, st.paths); err != nil {
 		return "", err
 	}
-	if err := c.addAttributes(ctx, st); err != nil {
+	if err := c.addAttributes(ctx, s, st); err != nil {
 		return "", err
 	}
 	out, err := c.run(ctx, nil, "ls-files", "-s", "-z")

@@ -2,6 +2,7 @@ package git
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,4 +40,25 @@ func TestByGitWhatStandsInPlaceOfRules(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestByGitWhatIsOnlyHalfConvertedIsNamed has files below a folder of that name that git alone converts.
+func TestByGitWhatIsOnlyHalfConvertedIsNamed(t *testing.T) {
+	host := repo(t)
+	put(t, host, ".gitattributes", "*.c ident\n*.u16 text working-tree-encoding=UTF-16LE\n*.up filter=up\n*.down filter=down\n*.bat text eol=crlf\n")
+	git(t, host, "config", "filter.up.clean", "tr a-z A-Z")
+	commitNeeds(t, host, "needs")
+	d := driver(t, host, withGit(t, "up"))
+	l := acquire(t, d, who, "")
+	for name, content := range map[string]string{"a.c": "$Id: mine $\n", "b.u16": "h\x00\n\x00", "c.up": "low\n", "d.down": "low\n", "e.bat": "e\r\n", "f.c": "x\n"} {
+		put(t, l.Dir, "s/.gitattributes/"+name, content)
+	}
+	require.NoError(t, os.Symlink("x", filepath.Join(l.Dir, "s/.gitattributes/l.up")))
+	p := collect(t, d, l)
+	require.Equal(t, p.Tree, byHand(t, host, p))
+	var want []string
+	for _, name := range []string{"a.c", "b.u16", "c.up"} {
+		want = append(want, `"s/.gitattributes/`+name+`" has the name of an attribute file, or is below one: only its line ends were converted, and git apply writes it otherwise`)
+	}
+	require.Equal(t, append(want, `filter "down" did not run: the files that it is for are as they are stored`), p.Warnings)
 }
