@@ -33,6 +33,8 @@ type gitCollect struct {
 	base frozenBase
 	// dir holds the copies, the objects made of them, and the index; it is made anew for each reading.
 	dir string
+	// stored are the ids that the base has for paths of which replace refs show something else.
+	stored map[string]string
 	// full are the whole ids of what changed, by the first 20 bytes that an entry has of them.
 	full map[plumbing.Hash]string
 }
@@ -52,6 +54,9 @@ func (d *Driver) gitReader(ctx context.Context, id string, r *record) (func() (w
 		return nil, nil, err
 	}
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&c.base); err != nil {
+		return nil, nil, err
+	}
+	if err := c.replaced(); err != nil {
 		return nil, nil, err
 	}
 	if c.f, err = d.unfreezeIndex(id); err != nil {
@@ -105,9 +110,13 @@ func (c *gitCollect) read(ctx context.Context) (worktree.Patch, error) {
 			s.warn("%q was changed: the rules of the base were used", ch.path)
 		}
 	}
+	tree, err := c.named(ctx, to)
+	if err != nil {
+		return none, ofGit(err)
+	}
 	s.warnOfLarge(fit.large, fit.oneWay)
 	c.warnOfFilters(s)
-	p := worktree.Patch{Bytes: fit.bytes(), Base: c.r.Resolved.Commit, Tree: to, Files: manifest(changes, fit.files), Large: c.beside(fit.large)}
+	p := worktree.Patch{Bytes: fit.bytes(), Base: c.r.Resolved.Commit, Tree: tree, Files: manifest(changes, fit.files), Large: c.beside(fit.large)}
 	p.Warnings, p.Ignored = s.notes()
 	return p, nil
 }
@@ -134,7 +143,7 @@ func (c *gitCollect) call(index string, stdin *bytes.Buffer, args ...string) git
 		Args: append([]string{"-c", "core.sparseCheckout=false"}, args...), Stdin: stdin, Programs: len(c.r.Git.Filters) > 0,
 		Env: []string{
 			"GIT_OBJECT_DIRECTORY=" + filepath.Join(c.dir, "objects"), "GIT_INDEX_FILE=" + filepath.Join(c.dir, index),
-			"GIT_WORK_TREE=" + filepath.Join(c.dir, "files"),
+			"GIT_WORK_TREE=" + filepath.Join(c.dir, "files"), "GIT_NO_REPLACE_OBJECTS=1",
 		},
 	}
 }

@@ -269,21 +269,26 @@ func (c *gitCollect) sizes(ctx context.Context, changes []change) (map[string]in
 	return out, nil
 }
 
-// without makes a tree that lacks some paths. It has an index of its own.
+// without makes a tree that lacks some paths.
 func (c *gitCollect) without(ctx context.Context, tree string, paths []string) (string, error) {
-	if len(paths) == 0 {
-		return tree, nil
-	}
 	var list bytes.Buffer
 	for _, p := range paths {
 		nulled(&list, "0 %s\t%s", strings.Repeat("0", len(tree)), p)
+	}
+	return c.with(ctx, tree, &list)
+}
+
+// with makes a tree that has some entries otherwise. It has an index of its own.
+func (c *gitCollect) with(ctx context.Context, tree string, list *bytes.Buffer) (string, error) {
+	if list.Len() == 0 {
+		return tree, nil
 	}
 	var out []byte
 	for _, call := range []struct {
 		stdin *bytes.Buffer
 		args  []string
 	}{
-		{nil, []string{"read-tree", tree}}, {&list, []string{"update-index", "-z", "--index-info"}}, {nil, []string{"write-tree", "--missing-ok"}},
+		{nil, []string{"read-tree", tree}}, {list, []string{"update-index", "-z", "--index-info"}}, {nil, []string{"write-tree", "--missing-ok"}},
 	} {
 		var err error
 		if out, err = c.d.frozenCall(ctx, c.git, c.id, c.call("index.fit", call.stdin, call.args...)); err != nil {
