@@ -52,12 +52,16 @@ func (c *gitCollect) fit(ctx context.Context, changes []change, from, to string)
 	if p.sizes, err = c.sizes(ctx, changes); err != nil {
 		return nil, err
 	}
+	crlf, err := c.crlf(ctx, changes, p.sizes)
+	if err != nil {
+		return nil, err
+	}
 	var dropOld, dropNew []string
-	var forward []change
+	var forward, texts []change
 	for _, ch := range changes {
 		for _, part := range halves(ch) {
 			bigOld, bigNew := p.size(part.old) > c.d.largeFile, p.size(part.new) > c.d.largeFile
-			if !bigOld && !bigNew || part.old != nil && part.new != nil && part.old.id == part.new.id {
+			if !bigOld && !bigNew && !crlf[part.path] || part.old != nil && part.new != nil && part.old.id == part.new.id {
 				p.parts = append(p.parts, part)
 				continue
 			}
@@ -68,6 +72,8 @@ func (c *gitCollect) fit(ctx context.Context, changes []change, from, to string)
 				dropNew = append(dropNew, part.path)
 			}
 			switch {
+			case crlf[part.path]:
+				texts = append(texts, part)
 			case bigNew:
 				p.beside(part)
 			case part.new == nil:
@@ -90,6 +96,13 @@ func (c *gitCollect) fit(ctx context.Context, changes []change, from, to string)
 	}
 	if p.files, err = c.counted(ctx, changes, from, to); err != nil {
 		return nil, err
+	}
+	for _, part := range texts {
+		f, err := c.text(ctx, p, part)
+		if err != nil {
+			return nil, err
+		}
+		p.files[part.path].Insertions, p.files[part.path].Deletions, p.files[part.path].Binary = f.Insertions, f.Deletions, f.Binary
 	}
 	if err := c.stream(ctx, p, append([]string{"diff-tree", "-p", "--binary", "--full-index"}, c.between(from, to)...)...); err != nil {
 		return nil, err

@@ -191,8 +191,8 @@ func (d *lineDiff) counts() (added, deleted int) {
 	return added, deleted
 }
 
-// hunks appends the differences in unified form.
-func (d *lineDiff) hunks(out []byte) []byte {
+// hunks appends the differences in unified form, with some lines of context around each.
+func (d *lineDiff) hunks(out []byte, context int) []byte {
 	type edit struct{ a0, a1, b0, b1 int }
 	var edits []edit
 	for i, j := 0, 0; i < len(d.a) || j < len(d.b); {
@@ -211,12 +211,12 @@ func (d *lineDiff) hunks(out []byte) []byte {
 	}
 	for len(edits) > 0 {
 		n := 1
-		for n < len(edits) && edits[n].a0-edits[n-1].a1 <= 2*contextLines {
+		for n < len(edits) && edits[n].a0-edits[n-1].a1 <= 2*context {
 			n++
 		}
 		first, last := edits[0], edits[n-1]
-		lead := min(contextLines, first.a0)
-		tail := min(contextLines, len(d.a)-last.a1)
+		lead := min(context, first.a0)
+		tail := min(context, len(d.a)-last.a1)
 		out = append(out, "@@ -"...)
 		out = appendRange(out, first.a0-lead, last.a1+tail)
 		out = append(out, " +"...)

@@ -245,8 +245,23 @@ func (w *patchWriter) body(c change, old, new side, f *worktree.File) error {
 		to = "/dev/null"
 	}
 	fmt.Fprintf(&w.out, "--- %s\n+++ %s\n", endName(from), endName(to))
-	w.out.Write(d.hunks(w.out.AvailableBuffer()))
+	hunks := d.hunks(w.out.AvailableBuffer(), contextLines)
+	if c.old != nil && c.new != nil && c.new.conv.auto() && bytes.Contains(a, []byte("\r\n")) && !showsCRLF(hunks) {
+		hunks = d.hunks(w.out.AvailableBuffer(), len(d.old))
+	}
+	w.out.Write(hunks)
 	return nil
+}
+
+// showsCRLF reports whether hunks have an old line that ends with CR LF. By that alone git apply knows that a file keeps them,
+// where the rules leave it to the content; else it drops each CR of the file.
+func showsCRLF(hunks []byte) bool {
+	for line := range bytes.Lines(hunks) {
+		if (line[0] == ' ' || line[0] == '-') && bytes.HasSuffix(line, []byte("\r\n")) {
+			return true
+		}
+	}
+	return false
 }
 
 // diffable reports whether a content is text that can be compared line by line.

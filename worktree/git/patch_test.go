@@ -80,7 +80,7 @@ func TestDiffsApply(t *testing.T) {
 		want[name] = now
 		if d := diffLines([]byte(old), []byte(now)); old != now {
 			fmt.Fprintf(&patch, "diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n", name, name, name, name)
-			patch.Write(d.hunks(nil))
+			patch.Write(d.hunks(nil, contextLines))
 			added, deleted := d.counts()
 			require.LessOrEqual(t, added, len(d.new))
 			require.Equal(t, len(d.new)-len(d.old), added-deleted)
