@@ -115,6 +115,9 @@ func (c *gitCollect) read(ctx context.Context) (worktree.Patch, error) {
 		return none, ofGit(err)
 	}
 	s.warnOfLarge(fit.large, fit.oneWay)
+	for _, gone := range fit.lacks {
+		s.warn("the repository does not have what the commit has at %q: the patch cannot be taken back there", gone)
+	}
 	c.warnOfFilters(s)
 	p := worktree.Patch{Bytes: fit.bytes(), Base: c.r.Resolved.Commit, Tree: tree, Files: manifest(changes, fit.files), Large: c.beside(fit.large)}
 	p.Warnings, p.Ignored = s.notes()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,8 @@ type gitPatch struct {
 	max       int64
 	files     map[string]*worktree.File
 	large     []large
-	oneWay    []string
+	// lacks are those of which the repository does not have the old content.
+	oneWay, lacks []string
 
 	ids   func(e *entry) string
 	sizes map[string]int64
@@ -60,6 +62,9 @@ func (c *gitCollect) fit(ctx context.Context, changes []change, from, to string)
 	var forward, texts []change
 	for _, ch := range changes {
 		for _, part := range halves(ch) {
+			if p.size(part.new) == lacking && (part.old == nil || part.old.id != part.new.id) {
+				return nil, &worktree.MissingError{Object: p.ids(part.new), Path: part.path}
+			}
 			bigOld, bigNew := p.size(part.old) > c.d.largeFile, p.size(part.new) > c.d.largeFile
 			if !bigOld && !bigNew && !crlf[part.path] || part.old != nil && part.new != nil && part.old.id == part.new.id {
 				p.parts = append(p.parts, part)
@@ -136,6 +141,15 @@ func (p *gitPatch) forget(part change) {
 	writeHead(&p.gone, part.path, part.old.mode, 0, id, strings.Repeat("0", len(id)))
 	p.gone.WriteString("GIT binary patch\n")
 	_ = writeLiteral(&p.gone, 0, func(io.Writer) error { return nil }) // memory takes all
+	p.oneSided(part)
+}
+
+// oneSided takes note of a part without its old content.
+func (p *gitPatch) oneSided(part change) {
+	if p.size(part.old) == lacking {
+		p.lacks = append(p.lacks, part.path)
+		return
+	}
 	p.oneWay = append(p.oneWay, part.path)
 }
 
@@ -155,7 +169,7 @@ func (c *gitCollect) forward(ctx context.Context, p *gitPatch, part change) erro
 		p.beside(part)
 		return nil
 	}
-	p.oneWay = append(p.oneWay, part.path)
+	p.oneSided(part)
 	return nil
 }
 
@@ -234,7 +248,8 @@ func (p *gitPatch) end() error {
 	}
 	slices.SortFunc(p.large, func(a, b large) int { return strings.Compare(a.entry.path, b.entry.path) })
 	slices.Sort(p.oneWay)
-	for _, path := range p.oneWay {
+	slices.Sort(p.lacks)
+	for _, path := range slices.Concat(p.oneWay, p.lacks) {
 		if f := p.files[path]; f.Status != "type-changed" {
 			f.Insertions = 0
 		}
@@ -249,6 +264,10 @@ func (p *gitPatch) end() error {
 	}
 	return nil
 }
+
+// lacking is the size of a blob that the repository does not have, such as one of what a sparse checkout of a partial clone
+// leaves out: it has no room.
+const lacking = math.MaxInt64
 
 // sizes asks for the sizes of the changed blobs, by their ids.
 func (c *gitCollect) sizes(ctx context.Context, changes []change) (map[string]int64, error) {
@@ -271,7 +290,8 @@ func (c *gitCollect) sizes(ctx context.Context, changes []change) (map[string]in
 	lines := strings.Split(strings.TrimSuffix(string(answer), "\n"), "\n")
 	for i, id := range ids {
 		if i < len(lines) && lines[i] == id+" missing" {
-			return nil, &worktree.MissingError{Object: id}
+			out[id] = lacking
+			continue
 		}
 		size, err := strconv.ParseInt(lines[min(i, len(lines)-1)], 10, 64)
 		if err != nil || len(lines) != len(ids) {
