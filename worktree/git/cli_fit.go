@@ -35,6 +35,8 @@ type gitPatch struct {
 	// head is the begin of a line as long as it may be that of a part; inLine is true behind it.
 	head   []byte
 	inLine bool
+	// skip is true behind a head that was written in place of git's.
+	skip bool
 }
 
 // partMark begins each part, and no other line of a patch.
@@ -186,7 +188,10 @@ func (p *gitPatch) Write(data []byte) (int, error) {
 			if n == 0 {
 				n = len(data)
 			}
-			p.put(data[:n])
+			if !p.skip {
+				p.put(data[:n])
+			}
+			p.skip = p.skip && p.inLine
 			data = data[n:]
 		case data[0] != partMark[len(p.head)]:
 			p.put(p.head)
@@ -196,6 +201,9 @@ func (p *gitPatch) Write(data []byte) (int, error) {
 			if len(p.head) == len(partMark) {
 				if err := p.next(); err != nil {
 					return 0, err
+				}
+				if path := p.parts[p.at-1].path; odd(path) {
+					p.head, p.skip = append(p.head[:0], headLine(path)...), true
 				}
 				p.put(p.head)
 				p.head, p.inLine = p.head[:0], true

@@ -183,10 +183,23 @@ func (w *patchWriter) one(c change) (*worktree.File, error) {
 	return f, w.body(c, old, new, f)
 }
 
+// headLine begins a change. git apply cannot read a space before a slash there unless the name is in quotes, and then refuses the
+// whole patch.
+func headLine(path string) string {
+	from, to := quote("a/", path), quote("b/", path)
+	if odd(path) && from[0] != '"' {
+		from, to = `"`+from+`"`, `"`+to+`"`
+	}
+	return partMark + from + " " + to + "\n"
+}
+
+// odd reports a path that git prints otherwise than git apply reads it.
+func odd(path string) bool { return strings.Contains(path, " /") }
+
 // writeHead appends the lines before the content of a change. Mode 0 is that of a side that is not there; the ids are
 // whole ones, in hex.
 func writeHead(out *bytes.Buffer, path string, oldMode, newMode uint32, oldID, newID string) {
-	fmt.Fprintf(out, "diff --git %s %s\n", quote("a/", path), quote("b/", path))
+	out.WriteString(headLine(path))
 	mode := ""
 	switch {
 	case oldMode == 0:
