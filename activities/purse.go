@@ -152,28 +152,32 @@ func (p *purse) failed(ctx context.Context, spoke bool) {
 	}
 }
 
-// owing puts into the error of an attempt what it and those before it may have cost: if no other follows, nothing else says so. What a
-// driver's own error has there would be taken for money.
+// owing puts into the error of an attempt what it and those before it may have cost: if no other follows, nothing else says so. It is
+// there also if it is nothing, because an error without it comes from somebody who does not know. What a driver's own error has
+// there would be taken for money.
 func (p *purse) owing(err error) error {
+	if err == nil {
+		return nil
+	}
 	p.mu.Lock()
 	usd := p.atRisk
 	p.mu.Unlock()
 	var app *temporal.ApplicationError
-	var details []any
-	if usd != 0 {
-		details = []any{usd}
-	}
+	cancelled := errors.Is(err, context.Canceled) || temporal.IsCanceledError(err)
+	o := temporal.ApplicationErrorOptions{Details: []any{usd}}
 	switch {
-	case err == nil, usd == 0 && !(errors.As(err, &app) && app.HasDetails()):
-		return err
-	case usd != 0 && (errors.Is(err, context.Canceled) || temporal.IsCanceledError(err)):
+	case errors.As(err, &app):
+		o.NonRetryable, o.NextRetryDelay, o.Category = app.NonRetryable(), app.NextRetryDelay(), app.Category()
+		// The SDK sends the details of a cancellation that it finds below, and not these.
+		if !cancelled {
+			o.Cause = app.Unwrap()
+		}
+		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), o)
+	case cancelled:
 		// Where nobody cancelled the activity, the SDK makes a failure of it that is tried again.
 		return temporal.NewCanceledError(usd)
-	case errors.As(err, &app):
-		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{NonRetryable: app.NonRetryable(),
-			NextRetryDelay: app.NextRetryDelay(), Category: app.Category(), Cause: app.Unwrap(), Details: details})
 	}
-	return temporal.NewApplicationErrorWithOptions(cut(err.Error(), mostError), "", temporal.ApplicationErrorOptions{Details: details})
+	return temporal.NewApplicationErrorWithOptions(cut(err.Error(), mostError), "", o)
 }
 
 // clamp bounds the output of a request by the model and by the budget. most is the bound if it is the budget's.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/assent-dev/assent/blob"
@@ -163,7 +165,18 @@ func TestWhatAFailedTurnMayHaveCostIsCounted(t *testing.T) {
 		"nothing can be stored": {func() (model.Response, error) {
 			return model.Response{Text: "paid", Stop: model.StopEnd, Usage: model.Usage{OutputTokens: 50}}, nil
 		}, true, 10, 3},
-		"the driver panics":      {func() (model.Response, error) { panic("a driver") }, false, 10, 3},
+		"the driver panics": {func() (model.Response, error) { panic("a driver") }, false, 10, 3},
+		// What a driver's own error has in its causes is no money.
+		"a driver's own cause": {func() (model.Response, error) {
+			return model.Response{}, temporal.NewNonRetryableApplicationError("theirs", "theirs", temporal.NewCanceledError(42.0))
+		}, false, 1, 0},
+		"a driver's own cancellation": {func() (model.Response, error) { return model.Response{}, temporal.NewCanceledError(42.0) }, false, 1, 0},
+		"a driver's own timeout": {func() (model.Response, error) {
+			return model.Response{}, temporal.NewNonRetryableApplicationError("theirs", "theirs", temporal.NewHeartbeatTimeoutError(42.0))
+		}, false, 1, 0},
+		"a driver's own cause, and money": {func() (model.Response, error) {
+			return model.Response{}, errors.Join(&model.Error{Kind: "endless"}, temporal.NewNonRetryableApplicationError("theirs", "theirs", temporal.NewHeartbeatTimeoutError(42.0)))
+		}, false, 1, 0.3},
 		"nothing was asked from": {func() (model.Response, error) { return model.Response{}, &model.Error{Kind: "network", Msg: "refused"} }, false, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +206,12 @@ func TestWhatTheLastAttemptSaysOfMoney(t *testing.T) {
 		err  error
 		lost float64
 	}{
-		"error": {app(0.25), 0.25}, "no details": {app(), 0}, "text": {app("much"), 0}, "money back": {app(-1.0), 0}, "nothing": {app(nil), 0},
+		"error": {app(0.25), 0.25}, "nothing": {app(0.0), 0},
+		// Generate says none of these: whoever does knows of no attempt before, and each may have cost what was left.
+		"no details": {app(), 100}, "text": {app("much"), 100}, "money back": {app(-1.0), 100}, "a bare error": {errors.New("no"), 100},
+		// Their causes are a driver's.
+		"a driver's": {temporal.NewApplicationErrorWithOptions("no", "X", temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{0.25},
+			Cause: temporal.NewHeartbeatTimeoutError(42.0)}), 0.25},
 		"more than there is": {app(1e300), protocol.MostBudget},
 		"lost worker":        {temporal.NewHeartbeatTimeoutError(0.5, "speech"), 0.5}, "lost before it asked": {temporal.NewHeartbeatTimeoutError(), 0},
 		"cancelled": {temporal.NewCanceledError(0.75), 0.75},
@@ -206,4 +224,29 @@ func TestWhatTheLastAttemptSaysOfMoney(t *testing.T) {
 			require.InDelta(t, tc.lost, res.LostUSD, 1e-9, res.Error)
 		})
 	}
+}
+
+// moneyless is a data converter whose codec cannot read money.
+type moneyless struct{ converter.DataConverter }
+
+func (m moneyless) FromPayloads(p *commonpb.Payloads, to ...any) error {
+	if _, money := to[0].(*float64); money {
+		return errors.New("the codec is away")
+	}
+	return m.DataConverter.FromPayloads(p, to...)
+}
+
+// Where nobody can read any more what the attempts before may have cost, it is all that they were allowed.
+func TestWhatNobodyCanReadAnyMoreIsSpent(t *testing.T) {
+	asked := 0
+	b := newBench(t, setup{prices: dollar, model: modelFunc(func(model.Request) (model.Response, error) {
+		asked++
+		return model.Response{}, &model.Error{Kind: "stream_cut", Msg: "cut", Retry: true}
+	})})
+	b.env.SetDataConverter(moneyless{converter.GetDefaultDataConverter()})
+	res := b.run(protocol.AgentInput{BudgetUSD: usd(5), Limits: &protocol.Limits{MaxOutputTokens: 300}})
+	require.Equal(t, protocol.Failed, res.Status)
+	require.Contains(t, res.Error, "the codec is away")
+	require.Equal(t, 1, asked)
+	require.InDelta(t, 5, res.LostUSD, 1e-9)
 }

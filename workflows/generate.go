@@ -38,7 +38,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 		req.LeftUSD = a.left()
 		var resp protocol.GenerateResponse
 		if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req), &resp); err != nil {
-			a.spent.LostUSD += owed(ctx, err)
+			a.spent.LostUSD += owed(ctx, err, req.LeftUSD)
 			return resp, err
 		}
 		a.spent.Add(resp)
@@ -62,42 +62,64 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 	}
 }
 
-// owed is what a turn may have cost that failed for good: its last attempt says so, or its last report of life.
-func owed(ctx workflow.Context, err error) float64 {
-	var app *temporal.ApplicationError
-	var cancelled *temporal.CanceledError
-	var timeout *temporal.TimeoutError
-	var said func(...any) error
+// owed is what a turn may have cost that failed for good: its last attempt says so, or its last report of life. Generate says it with
+// every error. One without it comes from somebody who does not know what earlier attempts may have cost, a codec that was away or an
+// operator: it is all that they were allowed then. Of a turn that was cancelled or lost before it asked nothing is said.
+func owed(ctx workflow.Context, err error, left *float64) float64 {
+	all := 0.0
+	if left != nil {
+		all = max(0, *left)
+	}
+	said, silent := saidOf(err)
 	switch {
-	case errors.As(err, &cancelled) && cancelled.HasDetails():
-		said = cancelled.Details
-	case errors.As(err, &timeout) && timeout.HasLastHeartbeatDetails():
-		said = timeout.LastHeartbeatDetails
-	case errors.As(err, &app) && app.HasDetails():
-		said = app.Details
-	default:
+	case said == nil && silent:
 		return 0
+	case said == nil:
+		return all
 	}
 	// Recorded, because the codec may give another outcome to the next replay.
 	var usd float64
-	if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return readUSD(said, cancelled != nil && ctx.Err() != nil) }).Get(&usd); err != nil {
+	if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return readUSD(said, silent && ctx.Err() != nil, all) }).Get(&usd); err != nil {
 		panic(err)
 	}
 	return usd
 }
 
-// readUSD reads what is owed. Of a turn that was cancelled between two attempts the server itself says so, in plain text, which a codec
-// that refuses what it did not encode refuses each time. One that cannot read for a moment fails the task, else the sum would be missing.
-func readUSD(said func(...any) error, cancelled bool) float64 {
-	var usd float64
-	if err := said(&usd); err != nil {
-		if !lasting(err) && (!cancelled || asksForRetry(err)) {
-			panic(err)
+// saidOf finds the details of the error that is nearest to the server: those of its causes are a driver's own. silent is an end
+// that need not say anything.
+func saidOf(err error) (said func(...any) error, silent bool) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		switch e := err.(type) {
+		case *temporal.CanceledError:
+			if silent = true; e.HasDetails() {
+				return e.Details, true
+			}
+		case *temporal.TimeoutError:
+			if silent = true; e.HasLastHeartbeatDetails() {
+				return e.LastHeartbeatDetails, false
+			}
+		case *temporal.ApplicationError:
+			if e.HasDetails() {
+				return e.Details, false
+			}
 		}
-		return 0
 	}
-	if !(usd > 0) {
+	return nil, silent
+}
+
+// readUSD reads what is owed, all if it is no money. Of a turn that was cancelled between two attempts the server itself says so, in
+// plain text, which a codec that refuses what it did not encode refuses each time. One that cannot read for a moment fails the task,
+// else the sum would be missing.
+func readUSD(said func(...any) error, cancelled bool, all float64) float64 {
+	var usd float64
+	err := said(&usd)
+	switch {
+	case err != nil && !lasting(err) && (!cancelled || asksForRetry(err)):
+		panic(err)
+	case cancelled && (err != nil || !(usd >= 0)):
 		return 0
+	case err != nil || !(usd >= 0):
+		return all
 	}
 	return min(usd, protocol.MostBudget)
 }
