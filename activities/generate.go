@@ -209,7 +209,9 @@ func (g *generation) ask(ctx context.Context, r model.Request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		g.purse.risk(ctx, price, one)
+		if err := g.risk(ctx, price, one); err != nil {
+			return answer{}, err
+		}
 		g.speech.begin(full, r.Summary != nil)
 		resp, err := model.Stream(ctx, m, one, g.speech.hear)
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
@@ -89,8 +90,9 @@ type purse struct {
 	// lost bounds what earlier attempts may have cost.
 	lost float64
 
-	// sending holds back a report with an older sum while one with a newer is on its way.
+	// sending holds back a report with an older sum while one with a newer is on its way, held says that the SDK was given one.
 	sending sync.Mutex
+	held    atomic.Bool
 	mu      sync.Mutex
 	// atRisk is lost and the most that the request on its way can cost.
 	atRisk float64
@@ -124,20 +126,38 @@ func (p *purse) details() []any {
 	return []any{p.atRisk}
 }
 
+// set reports another sum when the SDK comes to it, which holds back what follows another report.
 func (p *purse) set(ctx context.Context, usd float64) {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	p.mu.Lock()
-	p.atRisk = usd
-	p.mu.Unlock()
+	p.bears(usd)
+	p.held.Store(true)
 	activity.RecordHeartbeat(ctx, usd)
 }
 
-// risk tells the server what a request can cost before it is sent.
-func (p *purse) risk(ctx context.Context, price model.Price, r model.Request) {
-	if price.Known() && !price.Free {
-		p.set(ctx, p.lost+price.Most(r.InputTokens(), int64(r.MaxOutputTokens)))
+// bears is what is at risk from now on.
+func (p *purse) bears(usd float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.atRisk = usd
+}
+
+// risk tells the server at once what a request can cost before it is sent. Of what cannot be put down a model is not asked.
+func (g *generation) risk(ctx context.Context, price model.Price, r model.Request) error {
+	if !price.Known() || price.Free {
+		return nil
 	}
+	p := g.purse
+	p.bears(p.lost + price.Most(r.InputTokens(), int64(r.MaxOutputTokens)))
+	if err := g.report(ctx); err != nil {
+		p.bears(p.lost)
+		return fmt.Errorf("put down what the turn may cost: %w", err)
+	}
+	if p.held.Load() {
+		// The SDK may hold a report from before, which would take this one away.
+		g.beat(ctx)
+	}
+	return nil
 }
 
 // failed says that a provider gave no answer. One that had begun to speak may charge for it; a request that it refused costs

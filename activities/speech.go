@@ -141,6 +141,7 @@ func (g *generation) beat(ctx context.Context) {
 	}()
 	g.purse.sending.Lock()
 	defer g.purse.sending.Unlock()
+	g.purse.held.Store(true)
 	activity.RecordHeartbeat(ctx, g.details()...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
+	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/model"
@@ -30,7 +31,8 @@ func billed(t *testing.T, dc converter.DataConverter, m model.Model) (*world, *w
 	w := newWorld(t)
 	p, err := worker.New(worker.Config{
 		Models: map[string]model.Model{"m": m}, Blobs: w.blobs, Dir: t.TempDir(), Log: logger(),
-		Prices:   model.Prices{"m:x": {Rates: model.Rates{Input: 0.001, Output: 1000}}},
+		Prices: model.Prices{"m:x": {Rates: model.Rates{Input: 0.001, Output: 1000}},
+			"m:dear": {Rates: model.Rates{Input: 0.001, Output: 5000}}},
 		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"m:x"}}},
 	})
 	require.NoError(t, err)
@@ -101,6 +103,45 @@ func TestATurnWhoseWorkerStops(t *testing.T) {
 			require.InDelta(t, 1, res.LostUSD, 0.01)
 			require.InDelta(t, 0.01, res.CostUSD, 0.001)
 			require.Empty(t, w.failedTasks())
+		})
+	}
+}
+
+// Each model is asked when the server knows what it may cost, also the second one of an attempt, whose report the SDK would hold back.
+func TestAFallbackIsPutDownBeforeItIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, dc := range map[string]converter.DataConverter{"plain": converter.GetDefaultDataConverter(), "strict": strictSealer().converter()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dear, done := make(chan struct{}, 9), make(chan struct{})
+			w, p := billed(t, dc, asks(func(_ context.Context, r model.Request) (model.Response, error) {
+				if r.Model == "x" {
+					return model.Response{}, &model.Error{Kind: "stream_cut", Msg: "cut", Retry: true}
+				}
+				dear <- struct{}{}
+				<-done
+				return model.Response{Text: "done", Stop: model.StopEnd, Usage: model.Usage{OutputTokens: 10}}, nil
+			}))
+			o := options(p)
+			o.MaxHeartbeatThrottleInterval = 0
+			wk := sdkworker.New(w.c, w.queue, o)
+			require.NoError(t, wk.Start())
+			t.Cleanup(wk.Stop)
+			budget := 20.0
+			w.start(protocol.AgentInput{Prompt: "go", BudgetUSD: &budget, Limits: &protocol.Limits{MaxOutputTokens: 1000}, Models: []string{"m:x", "m:dear"}})
+			<-dear
+			d, err := w.c.DescribeWorkflow(context.Background(), w.id, "")
+			close(done)
+			require.NoError(t, err)
+			require.Len(t, d.RawResponse.GetPendingActivities(), 1)
+			var usd float64
+			require.NoError(t, converter.WithDataConverterSerializationContext(dc, converter.ActivitySerializationContext{Namespace: "default", WorkflowID: w.id,
+				ActivityType: protocol.ActivityGenerate, TaskQueue: w.queue, WorkflowType: protocol.WorkflowAgent}).
+				FromPayloads(d.RawResponse.GetPendingActivities()[0].GetHeartbeatDetails(), &usd))
+			require.InDelta(t, 1+5, usd, 0.01)
+			res := w.result()
+			require.Equal(t, protocol.OK, res.Status, res.Error)
+			require.InDelta(t, 1, res.LostUSD, 0.01)
 		})
 	}
 }
