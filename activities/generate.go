@@ -216,7 +216,7 @@ func (g *generation) ask(ctx context.Context, r model.Request) (answer, error) {
 		resp, err := model.Stream(ctx, m, one, g.speech.hear)
 		if err == nil {
 			a := answer{Response: sane(resp), model: full, most: most}
-			a.usd, a.unpriced = g.purse.pay(price, one, a.Response)
+			g.paid(ctx, price, one, &a)
 			return a, nil
 		}
 		if ctx.Err() != nil {

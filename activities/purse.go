@@ -223,6 +223,19 @@ func (p *purse) clamp(name string, price model.Price, r *model.Request) (most in
 	return 0, nil
 }
 
+// paid is pay, and puts down what is more than the request could cost: the answer may be lost yet, and each attempt costs it again.
+func (g *generation) paid(ctx context.Context, price model.Price, r model.Request, a *answer) {
+	p := g.purse
+	a.usd, a.unpriced = p.pay(price, r, a.Response)
+	p.mu.Lock()
+	more := p.lost+a.usd > p.atRisk
+	p.atRisk = max(p.atRisk, p.lost+a.usd)
+	p.mu.Unlock()
+	if more {
+		g.beat(ctx)
+	}
+}
+
 // pay says what a turn cost. If its provider did not say what it used, the cost is unknown, and a budget counts the most
 // that it can have been.
 func (p *purse) pay(price model.Price, r model.Request, resp model.Response) (usd float64, unpriced bool) {

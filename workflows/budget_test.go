@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -165,6 +166,12 @@ func TestWhatAFailedTurnMayHaveCostIsCounted(t *testing.T) {
 		"nothing can be stored": {func() (model.Response, error) {
 			return model.Response{Text: "paid", Stop: model.StopEnd, Usage: model.Usage{OutputTokens: 50}}, nil
 		}, true, 10, 3},
+		"more than was allowed": {func() (model.Response, error) {
+			return model.Response{Text: "paid", Stop: model.StopEnd, Usage: model.Usage{OutputTokens: 900}}, nil
+		}, true, 10, 9},
+		"more than was allowed, unsaid": {func() (model.Response, error) {
+			return model.Response{Text: strings.Repeat("x", 1800), Stop: model.StopEnd}, nil
+		}, true, 10, 9.01},
 		"the driver panics": {func() (model.Response, error) { panic("a driver") }, false, 10, 3},
 		// What a driver's own error has in its causes is no money.
 		"a driver's own cause": {func() (model.Response, error) {
