@@ -45,12 +45,18 @@ func (e *Engine) pricesOf(names []string) model.Prices {
 	return out
 }
 
-// price is what the worker's table says of a model, then its driver, then the list of public prices.
+// price is what the worker's table says of a model, then its driver, then the list of public prices. What a driver says that no
+// table could hold is nothing: a rate below zero would give money back.
 func (e *Engine) price(full string) model.Price {
 	p := e.cfg.Prices[full]
 	if m, name, err := e.model(full); err == nil {
 		if d, ok := m.(model.Priced); ok {
-			p = p.Over(d.Price(name))
+			said := d.Price(name)
+			if err := said.Validate(full); err != nil {
+				e.log.Warn("assent: a model driver says what is no price", "model", full, "error", err)
+				said = model.Price{}
+			}
+			p = p.Over(said)
 		}
 	}
 	return p.Over(e.prices[full])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -254,4 +255,36 @@ func TestAnAttemptThatCannotReadWhatIsLost(t *testing.T) {
 	requireType(t, err, "", true)
 	require.ErrorContains(t, err, "the codec is away")
 	require.Empty(t, m.asked)
+}
+
+// tagged is a driver that says what its model costs.
+type tagged struct {
+	model.Model
+	price model.Price
+}
+
+func (p tagged) Price(string) model.Price { return p.price }
+
+// What a driver says of a price that no table could hold is no price: it would give money back, or be no number.
+func TestADriversPriceIsOne(t *testing.T) {
+	for name, p := range map[string]model.Price{
+		"money back":  {Rates: model.Rates{Input: 1, Output: -10}},
+		"no number":   {Rates: model.Rates{Input: 1, Output: math.NaN()}},
+		"without end": {Rates: model.Rates{Input: math.Inf(1), Output: 1}},
+		"half free":   {Rates: model.Rates{Input: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, models(map[string]model.Model{"m": tagged{using(model.Usage{InputTokens: 10, OutputTokens: 10}), p}}))
+			var resp protocol.ResolveResponse
+			in := protocol.AgentInput{AgentType: "p", Prompt: "go", Models: []string{"m:x"}}
+			require.NoError(t, b.call(protocol.ActivityResolveToolset, b.engine.ResolveToolset, protocol.ResolveRequest{Input: in}, &resp))
+			turn, err := b.generate(protocol.GenerateRequest{Models: resp.Models, Prompt: "go", MaxOutputTokens: 1000, Frozen: &resp.Frozen})
+			require.NoError(t, err)
+			require.True(t, turn.Unpriced)
+			in.BudgetUSD = left(1)
+			err = b.call(protocol.ActivityResolveToolset, b.engine.ResolveToolset, protocol.ResolveRequest{Input: in}, &resp)
+			requireType(t, err, protocol.ErrorConfig, false)
+			require.ErrorContains(t, err, "no price is known")
+		})
+	}
 }
