@@ -94,7 +94,7 @@ func TestEveryActivityKnowsTheStore(t *testing.T) {
 	told := map[string]bool{protocol.ToolPrefix: true, protocol.ActivityDecideTurn: true, protocol.ActivityObserve: true, protocol.ActivityResolveToolset: true}
 	// These have no blobs.
 	none := map[string]bool{protocol.ActivityJoinAgent: true, protocol.ActivityForwardAnswer: true, protocol.ActivityResolveRef: true, protocol.ActivityAcquireWorktree: true, protocol.ActivityDisposeWorktree: true,
-		protocol.ActivityAttributes: true, protocol.ActivityContinue: true}
+		protocol.ActivityAttributes: true, protocol.ActivityContinue: true, protocol.ActivitySpent: true}
 	for name, run := range all {
 		t.Run(name, func(t *testing.T) {
 			err := run("elsewhere", &ref)

@@ -18,10 +18,26 @@ func (e *Engine) spentBelow(ctx context.Context, req protocol.ReceiveRequest) (f
 	if req.Child == "" || !(req.LentUSD > 0) {
 		return 0, nil
 	}
-	desc, err := activity.GetClient(ctx).DescribeWorkflow(ctx, req.Child, "")
+	return e.spentOf(ctx, req.Child, "", req.LentUSD)
+}
+
+// AssentSpent is the local activity that says what the agents of a workflow that is tried again have cost until now. It is a
+// top-level function whose name is in histories.
+func AssentSpent(ctx context.Context, req protocol.SpentRequest) (protocol.SpentResponse, error) {
+	e, err := engineFrom(ctx)
+	if err != nil {
+		return protocol.SpentResponse{}, err
+	}
+	usd, err := e.spentOf(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, req.Before, req.LentUSD)
+	return protocol.SpentResponse{SpentUSD: usd}, err
+}
+
+// spentOf is what a run has left in its memo of which nothing else is known, the last one of its id without a run.
+func (e *Engine) spentOf(ctx context.Context, id, run string, lent float64) (float64, error) {
+	desc, err := activity.GetClient(ctx).DescribeWorkflow(ctx, id, run)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		return req.LentUSD, nil
+		return lent, nil
 	}
 	if err != nil {
 		return 0, err
@@ -34,13 +50,13 @@ func (e *Engine) spentBelow(ctx context.Context, req protocol.ReceiveRequest) (f
 			return 0, nil
 		}
 	default:
-		return req.LentUSD, nil
+		return lent, nil
 	}
 	var usd float64
 	dc := converter.WithDataConverterSerializationContext(e.converter(),
-		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).Namespace, WorkflowID: req.Child})
+		converter.WorkflowSerializationContext{Namespace: activity.GetInfo(ctx).Namespace, WorkflowID: id})
 	if dc.FromPayload(p, &usd) != nil && converter.GetDefaultDataConverter().FromPayload(p, &usd) != nil || !(usd >= 0) {
-		return req.LentUSD, nil
+		return lent, nil
 	}
 	return usd, nil
 }

@@ -50,7 +50,7 @@ func (r *Reader) marker(a *historypb.MarkerRecordedEventAttributes) {
 		r.recorded(a.GetFailure(), readable, turn.Decisions...)
 	case protocol.ActivityAdmit:
 		r.admitted("", result, why(a.GetFailure()))
-	case protocol.ActivityAttributes:
+	case protocol.ActivityAttributes, protocol.ActivitySpent:
 	case protocol.ActivityContinue:
 		var now protocol.ContinueResponse
 		if a.GetFailure() == nil && r.decode(result, &now) {

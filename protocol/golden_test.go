@@ -52,6 +52,7 @@ var payloads = map[string]any{
 	"observe_request":      protocol.ObserveRequest{},
 	"receive_request":      protocol.ReceiveRequest{},
 	"receive_response":     protocol.ReceiveResponse{},
+	"spent_response":       protocol.SpentResponse{},
 	"carry":                protocol.Carry{},
 	"trace":                protocol.Trace{},
 	"agent_state":          protocol.AgentState{},

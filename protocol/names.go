@@ -24,7 +24,7 @@ const (
 	GuardPrefix = "assent_"
 )
 
-// The activities. Decide, DecideTurn, Admit, Attributes and Continue are local activities; their names are in history and never change.
+// The activities. Decide, DecideTurn, Admit, Attributes, Continue and Spent are local activities; their names are in history and never change.
 const (
 	ActivityDecide     = "AssentDecide"
 	ActivityDecideTurn = "AssentDecideTurn"
@@ -36,6 +36,8 @@ const (
 	ActivityAttributes  = "AssentAttributes"
 	// ActivityContinue is the local activity with which an agent that continued as new learns its run.
 	ActivityContinue = "AssentContinue"
+	// ActivitySpent is the local activity with which a workflow that is tried again learns what its agents have cost before.
+	ActivitySpent = "AssentSpent"
 	// ActivityJoinAgent waits for an agent that somebody else has spawned; ActivityForwardAnswer takes an answer to a child.
 	ActivityJoinAgent     = "AssentJoinAgent"
 	ActivityForwardAnswer = "AssentForwardAnswer"

@@ -119,7 +119,7 @@ func ours(name string) bool {
 		protocol.ActivityDecide, protocol.ActivityDecideTurn, protocol.ActivityDecideSlow, protocol.ActivityAdmit, protocol.ActivityAdmitSlow, protocol.ActivityAskApprover, protocol.ActivityAttributes, protocol.ActivityResolveToolset,
 		protocol.ActivityResolveRef, protocol.ActivityGenerate, protocol.ActivityAcquireWorktree,
 		protocol.ActivityCollectWorktree, protocol.ActivityDisposeWorktree, protocol.ActivityObserve,
-		protocol.ActivityReceiveResult, protocol.ActivityContinue, protocol.ActivityJoinAgent, protocol.ActivityForwardAnswer}, name)
+		protocol.ActivityReceiveResult, protocol.ActivityContinue, protocol.ActivitySpent, protocol.ActivityJoinAgent, protocol.ActivityForwardAnswer}, name)
 }
 
 // registered remembers what the team registers on one worker.

@@ -133,7 +133,7 @@ func (p *Plugin) build(queue string) (*parts, error) {
 	}
 	first, last, err := workflows.NewInterceptors(workflows.Config{
 		Decide: activities.AssentDecide, DecideTurn: activities.AssentDecideTurn, Admit: activities.AssentAdmit,
-		Attributes: activities.AssentAttributes, Continue: activities.AssentContinue,
+		Attributes: activities.AssentAttributes, Continue: activities.AssentContinue, Spent: activities.AssentSpent,
 		CheckAnswer: engine.CheckAnswer, DecideTimeout: p.decideTimeout, Patience: p.patience, HostPatience: p.hostPatience,
 		Keys: cfg.Keys, Converter: p.converter, Words: cfg.Words, AgentQueue: agents, Guarded: p.guards.activities,
 		GuardedWorkflows: p.guards.workflows, GuardedOperations: p.guards.operations, Behind: p.lookBehind,

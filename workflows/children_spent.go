@@ -32,10 +32,32 @@ func (a *agent) paidBack(lent *float64) {
 	}
 }
 
+// recall counts what agents have cost of a run that the server tries again. It gives the next try the whole loan, and the memo and the
+// header of the first.
+func (g *gate) recall(ctx workflow.Context) {
+	if !g.anew || g.board.lineage == nil || g.board.lineage.BudgetUSD == nil {
+		return
+	}
+	lent := *g.board.lineage.BudgetUSD
+	now := protocol.SpentResponse{SpentUSD: lent}
+	if g.cfg.Spent != nil && lent > 0 {
+		// A cancelled run says what it has spent as well.
+		after, done := workflow.NewDisconnectedContext(ctx)
+		defer done()
+		req := protocol.SpentRequest{Before: workflow.GetInfo(ctx).ContinuedExecutionRunID, LentUSD: lent}
+		if err := recorded(after, workflow.ExecuteLocalActivity(g.insistent(after), g.cfg.Spent, req), &now); err != nil {
+			workflow.GetLogger(ctx).Error("assent: not known what agents have cost before this try, so it has no money for any", "error", err)
+			now.SpentUSD = lent
+		}
+	}
+	p := g.family().pool
+	p.spent = max(p.spent, min(max(0, now.SpentUSD), protocol.MostBudget))
+}
+
 // account leaves what this run's agents have spent to the agent that lent the money, which a workflow's result does not say.
 // What agents hold that are still at work counts as spent.
 func (g *gate) account(ctx workflow.Context) {
-	if g.own || g.board.lineage == nil || g.board.lineage.BudgetUSD == nil || g.kin == nil || g.kin.total == 0 {
+	if g.own || g.board.lineage == nil || g.board.lineage.BudgetUSD == nil || g.kin == nil || g.kin.total == 0 && !g.anew {
 		return
 	}
 	usd := g.kin.pool.spent + g.kin.pool.reserved

@@ -27,6 +27,8 @@ type Config struct {
 	CheckAnswer func(q approval.Approval, r approval.Resolution, now time.Time) error
 	// Continue is the local activity that names the run to an agent which continued as new.
 	Continue any
+	// Spent is the local activity that says what agents have cost before a workflow was tried again; without it that is all.
+	Spent any
 	// Attributes is the local activity that asks whether search attributes can be written; nil never asks.
 	Attributes any
 	// DecideTimeout bounds one decision; zero means 2 s.

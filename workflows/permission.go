@@ -113,6 +113,7 @@ func (i *inbound) pass(ctx workflow.Context, in *interceptor.ExecuteWorkflowInpu
 	g.board.lineage = inherited(ctx)
 	g.vouch(ctx)
 	g.restore(ctx)
+	g.recall(ctx)
 	i.opened = true
 	a, res, err := i.within(ctx, g, in)
 	if a != nil {

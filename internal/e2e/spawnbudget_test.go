@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
@@ -144,4 +145,35 @@ func overPlanner(t *testing.T, after int) {
 	if after == 0 {
 		w.replays(w.id)
 	}
+}
+
+// A workflow that is a tool and is tried again has the money once: what a try before has spent on agents is gone, and counted.
+func TestBudgetOfAPlannerThatIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	boss := `turns:
+  - {calls: [{tool: delegate, args: {agentType: spender, prompt: x}}], usage: {outputTokens: 1000}}
+  - {say: done, usage: {outputTokens: 1000}}
+`
+	w.planning(setup{Script: speaks}, map[string]string{"spender": spending, "boss": boss}, nil, pricing("spender", "boss"), func(cfg *worker.Config) {
+		d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"agentType":{"type":"string"},"prompt":{"type":"string"}}}`), "Tried", w.queue, tool.Read,
+			tool.Retry{MaximumAttempts: 3, InitialInterval: 10 * time.Millisecond})
+		require.NoError(t, err)
+		cfg.Tools = append(cfg.Tools, d)
+		p := cfg.Profiles["boss"]
+		p.Tools = []string{"delegate"}
+		cfg.Profiles["boss"] = p
+	})
+	in, usd := task("boss", "go"), 1.5
+	in.BudgetUSD = &usd
+	var res protocol.AgentResult
+	w.got(w.plans(w.id, protocol.WorkflowAgent, in), &res)
+	w.replays(w.id)
+	for _, e := range w.history() {
+		if a := e.GetStartChildWorkflowExecutionInitiatedEventAttributes(); a != nil {
+			w.replays(a.GetWorkflowId())
+		}
+	}
+	// Ten turns of the first, and what was left for the second.
+	require.InDelta(t, 1.4, res.BelowUSD, turnUSD+0.05)
 }

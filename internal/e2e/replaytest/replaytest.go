@@ -4,6 +4,8 @@ package replaytest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -83,11 +85,24 @@ func Again(ctx workflow.Context, in protocol.AgentInput) (protocol.AgentResult, 
 	return workflows.Spawn(ctx, in, workflows.Reuse()).Get(ctx)
 }
 
+// Tried spawns an agent in each of two tries that fail, and gives up in the third.
+func Tried(ctx workflow.Context, in protocol.AgentInput) (string, error) {
+	n := workflow.GetInfo(ctx).Attempt
+	if n == 3 {
+		return "gave up", nil
+	}
+	in.Label = fmt.Sprint("try ", n)
+	if _, err := workflows.Spawn(ctx, in).Get(ctx); err != nil {
+		return "", err
+	}
+	return "", errors.New("not yet")
+}
+
 // Register registers the team's workflows.
 func Register(r interface {
 	RegisterWorkflowWithOptions(any, workflow.RegisterOptions)
 }) {
-	for name, fn := range map[string]any{"Release": Release, "Rounds": Rounds, "LocalRelease": LocalRelease, "Twice": Twice, "Plan": Plan, "Again": Again} {
+	for name, fn := range map[string]any{"Release": Release, "Rounds": Rounds, "LocalRelease": LocalRelease, "Twice": Twice, "Plan": Plan, "Again": Again, "Tried": Tried} {
 		r.RegisterWorkflowWithOptions(fn, workflow.RegisterOptions{Name: name})
 	}
 }
