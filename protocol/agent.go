@@ -184,6 +184,15 @@ func (in AgentInput) Validate() error {
 // MostBudget is the largest budget in USD; more is a slip.
 const MostBudget = 1e6
 
+// Dollars is an amount that counts: an operator can end an activity with any value, and none gives money back or makes a sum that
+// is no number.
+func Dollars(usd float64) float64 {
+	if !(usd > 0) {
+		return 0
+	}
+	return min(usd, MostBudget)
+}
+
 // CheckBudget reports a budget that cannot be one; nil is none.
 func CheckBudget(key string, usd *float64) error {
 	// The negation refuses NaN too.

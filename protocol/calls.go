@@ -254,7 +254,7 @@ type Spent struct {
 
 // Add counts an answer of Generate.
 func (s *Spent) Add(r GenerateResponse) {
-	s.Usage, s.CostUSD, s.LostUSD = s.Usage.Add(r.Usage), s.CostUSD+r.CostUSD, s.LostUSD+r.LostUSD
+	s.Usage, s.CostUSD, s.LostUSD = s.Usage.Add(r.Usage), s.CostUSD+Dollars(r.CostUSD), s.LostUSD+Dollars(r.LostUSD)
 	if r.Unpriced {
 		s.UnpricedTurns++
 	}

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -256,4 +257,25 @@ func TestWhatNobodyCanReadAnyMoreIsSpent(t *testing.T) {
 	require.Contains(t, res.Error, "the codec is away")
 	require.Equal(t, 1, asked)
 	require.InDelta(t, 5, res.LostUSD, 1e-9)
+}
+
+// An operator can end an activity with any value: none gives money back, and none makes a sum that is no number.
+func TestNoAnswerGivesMoneyBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		says  protocol.GenerateResponse
+		spent float64
+	}{
+		"cost back": {protocol.GenerateResponse{CostUSD: -50}, 0}, "loss back": {protocol.GenerateResponse{LostUSD: -50}, 0},
+		"too much": {protocol.GenerateResponse{CostUSD: math.MaxFloat64, LostUSD: math.MaxFloat64}, 2 * protocol.MostBudget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, setup{prices: dollar, script: "turns: [{say: never said}]"})
+			tc.says.Text, tc.says.Stop, tc.says.Transcript = "done", model.StopEnd, blob.Ref{SHA256: strings.Repeat("0", 64), Size: 1}
+			b.env.OnActivity(protocol.ActivityGenerate, mock.Anything, mock.Anything).Return(tc.says, nil)
+			res := b.run(protocol.AgentInput{BudgetUSD: usd(100)})
+			require.GreaterOrEqual(t, res.CostUSD, 0.0)
+			require.GreaterOrEqual(t, res.LostUSD, 0.0)
+			require.InDelta(t, tc.spent, res.CostUSD+res.LostUSD, 1e-9)
+		})
+	}
 }

@@ -51,7 +51,7 @@ func (g *gate) recall(ctx workflow.Context) {
 		}
 	}
 	p := g.family().pool
-	p.spent = max(p.spent, min(max(0, now.SpentUSD), protocol.MostBudget))
+	p.spent = max(p.spent, protocol.Dollars(now.SpentUSD))
 }
 
 // account leaves what this run's agents have spent to the agent that lent the money, which a workflow's result does not say.

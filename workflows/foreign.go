@@ -325,6 +325,6 @@ func (a *agent) receive(ctx workflow.Context, p *permit, call tool.Call, out out
 		a.spent.BelowUSD += req.LentUSD
 		return lostOutcome(out)
 	}
-	a.spent.BelowUSD += res.SpentUSD
+	a.spent.BelowUSD += protocol.Dollars(res.SpentUSD)
 	return res.Result
 }

@@ -121,7 +121,7 @@ func readUSD(said func(...any) error, cancelled bool, all float64) float64 {
 	case err != nil || !(usd >= 0):
 		return all
 	}
-	return min(usd, protocol.MostBudget)
+	return protocol.Dollars(usd)
 }
 
 // asking is for the activity that asks a model.

@@ -98,7 +98,7 @@ func spentBy(res protocol.AgentResult, err error, part *float64) float64 {
 	switch {
 	case err == nil:
 		// What was lost on its way may have cost that.
-		return min(max(0, res.CostUSD+res.LostUSD+res.BelowUSD), protocol.MostBudget)
+		return protocol.Dollars(protocol.Dollars(res.CostUSD) + protocol.Dollars(res.LostUSD) + protocol.Dollars(res.BelowUSD))
 	case errors.Is(err, errTaken), isConfig(err), part == nil:
 		return 0
 	}
