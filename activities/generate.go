@@ -240,7 +240,7 @@ func (g *generation) ask(ctx context.Context, r model.Request) (answer, error) {
 // begun reports a failure that comes after an answer had begun, also where nothing of it was told.
 func begun(err error) bool {
 	var m *model.Error
-	return errors.As(err, &m) && (m.Kind == endpoint.KindCut || m.Kind == endpoint.KindEndless)
+	return errors.As(err, &m) && (m.Begun || m.Kind == endpoint.KindCut || m.Kind == endpoint.KindEndless)
 }
 
 func rank(err error) int {

@@ -183,6 +183,7 @@ func TestAStreamThatWasCutIsCounted(t *testing.T) {
 	}{
 		"spoke":          {speaker{&model.Error{Kind: "overloaded", Msg: "later", Retry: true}}, true},
 		"cut at once":    {failing(cut), true},
+		"cut unheard":    {failing(&model.Error{Kind: "timeout", Msg: "not a byte", Retry: true, Begun: true}), true},
 		"refused":        {failing(&model.Error{Kind: "rate_limit", Msg: "later", Retry: true}), false},
 		"not even asked": {failing(&model.Error{Kind: "network", Msg: "connection refused", Retry: true}), false},
 	} {

@@ -146,6 +146,8 @@ type Error struct {
 	Retry bool
 	// After is the least time to wait before trying again; zero leaves it to the caller.
 	After time.Duration
+	// Begun says that the provider had taken the request and its answer broke off: it may charge for it.
+	Begun bool
 	Cause error
 }
 

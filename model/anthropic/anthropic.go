@@ -93,9 +93,9 @@ func (m *Model) Stream(ctx context.Context, r model.Request, progress func(model
 	defer done()
 	resp, err := m.attempt(ctx, r, progress)
 	if lighter, ok := endpoint.Lighter(r, err); ok {
-		return m.attempt(ctx, lighter, progress)
+		resp, err = m.attempt(ctx, lighter, progress)
 	}
-	return resp, err
+	return resp, endpoint.Broken(ctx, err)
 }
 
 func (m *Model) attempt(ctx context.Context, r model.Request, progress func(model.Delta)) (model.Response, error) {

@@ -103,11 +103,11 @@ func (e *Endpoint) BaseURL() string { return strings.TrimRight(e.cfg.BaseURL, "/
 // Turn bounds a turn in time. The driver calls done when it has it. A model that still speaks when the time is over would do so
 // again: that is no failure that passes.
 func (e *Endpoint) Turn(ctx context.Context) (bounded context.Context, done context.CancelFunc) {
-	heard := new(atomic.Int64)
+	heard := new(heard)
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, heardKey{}, heard))
 	over := time.AfterFunc(e.cfg.Timeout, func() {
 		late := &model.Error{Kind: KindTimeout, Msg: fmt.Sprintf("the turn did not end in %s", e.cfg.Timeout), Retry: true}
-		if n := heard.Load(); n >= speaking {
+		if n := heard.bytes.Load(); n >= speaking {
 			late.Kind, late.Retry = KindEndless, false
 			late.Msg += fmt.Sprintf(", and the model was speaking, %d bytes so far; a longer timeout or a smaller maxOutputTokens helps", n)
 		}
@@ -119,8 +119,27 @@ func (e *Endpoint) Turn(ctx context.Context) (bounded context.Context, done cont
 	}
 }
 
-// heardKey is where a turn's context counts the bytes of its responses.
+// heardKey is where a turn's context has what was heard.
 type heardKey struct{}
+
+// heard counts the bytes of a turn's responses, and says that one of them was a stream.
+type heard struct {
+	bytes atomic.Int64
+	begun atomic.Bool
+}
+
+// Broken is the error of a turn, which says whether an answer had begun that broke off. What a provider says itself, in a stream or
+// before, is a refusal.
+func Broken(ctx context.Context, err error) error {
+	var m *model.Error
+	h, ok := ctx.Value(heardKey{}).(*heard)
+	if !ok || !h.begun.Load() || !errors.As(err, &m) || !slices.Contains([]string{KindNetwork, KindTimeout, KindCut, KindBadResponse, KindEndless}, m.Kind) {
+		return err
+	}
+	begun := *m
+	begun.Begun = true
+	return &begun
+}
 
 // speaking is the number of bytes from which a stream is more than signs of life.
 const speaking = 16 << 10

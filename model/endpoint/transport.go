@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/assent-dev/assent/model"
@@ -83,6 +82,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		return nil, err
 	}
+	if h, ok := ctx.Value(heardKey{}).(*heard); ok {
+		h.begun.Store(true)
+	}
 	return resp, nil
 }
 
@@ -150,8 +152,8 @@ func (b *body) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	if n > 0 {
 		b.watch.Reset(b.t.cfg.Silence)
-		if heard, ok := b.ctx.Value(heardKey{}).(*atomic.Int64); ok {
-			heard.Add(int64(n))
+		if h, ok := b.ctx.Value(heardKey{}).(*heard); ok {
+			h.bytes.Add(int64(n))
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -153,6 +154,7 @@ func TestFailures(t *testing.T) {
 				require.True(t, errors.As(err, &m), "%v", err)
 				require.Equal(t, c.kind, m.Kind, "%v", err)
 				require.Equal(t, c.retry, m.Retry)
+				require.Equal(t, c.kind == endpoint.KindCut || c.kind == endpoint.KindBadResponse && c.retry, m.Begun)
 				require.Equal(t, c.after, m.After)
 				require.Contains(t, m.Msg, c.says)
 				require.Len(t, s.Bodies(), 1, "one attempt")
@@ -189,12 +191,45 @@ func TestSilence(t *testing.T) {
 				wait(w, r)
 			})
 			d := driver(t, api, s.URL, func(c *endpoint.Config) { c.Silence = 200 * time.Millisecond })
-			for range 2 {
+			for i := range 2 {
 				_, err := d.Generate(t.Context(), hello)
 				var m *model.Error
 				require.True(t, errors.As(err, &m), "%v", err)
+				require.Equal(t, i == 1, m.Begun, "what had begun may be charged")
 				require.Equal(t, endpoint.KindTimeout, m.Kind)
 				require.Equal(t, "not a byte for 200ms", m.Msg)
+				require.True(t, m.Retry)
+			}
+		})
+	}
+}
+
+// A provider that had taken the request may charge for it, also where the connection breaks before it said a word.
+func TestAConnectionThatBreaks(t *testing.T) {
+	for _, api := range modeltest.APIs {
+		t.Run(string(api), func(t *testing.T) {
+			s := modeltest.Serve(t, api, always(model.Response{}))
+			reset := func(w http.ResponseWriter) {
+				c, _, err := w.(http.Hijacker).Hijack()
+				if err == nil {
+					_ = c.(*net.TCPConn).SetLinger(0)
+					_ = c.Close()
+				}
+			}
+			s.Fail(func(w http.ResponseWriter, _ *http.Request) { reset(w) }, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, ": thinking\n\n")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(100 * time.Millisecond)
+				reset(w)
+			})
+			d := driver(t, api, s.URL, nil)
+			for i := range 2 {
+				_, err := d.Generate(t.Context(), hello)
+				var m *model.Error
+				require.True(t, errors.As(err, &m), "%v", err)
+				require.Contains(t, []string{endpoint.KindNetwork, endpoint.KindCut}, m.Kind)
+				require.Equal(t, i == 1, m.Begun, "%v", err)
 				require.True(t, m.Retry)
 			}
 		})
@@ -209,6 +244,7 @@ func TestNobodyThere(t *testing.T) {
 		require.True(t, errors.As(err, &m), "%v", err)
 		require.Equal(t, endpoint.KindNetwork, m.Kind)
 		require.True(t, m.Retry)
+		require.False(t, m.Begun)
 		require.Contains(t, m.Msg, "refused")
 		keepsTheKey(t, err)
 	}
