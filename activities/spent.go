@@ -21,15 +21,42 @@ func (e *Engine) spentBelow(ctx context.Context, req protocol.ReceiveRequest) (f
 	return e.spentOf(ctx, req.Child, "", req.LentUSD)
 }
 
-// AssentSpent is the local activity that says what the agents of a workflow that is tried again have cost until now. It is a
-// top-level function whose name is in histories.
+// AssentSpent is the local activity that says what the agents of a workflow that is tried again have cost until now, or what a turn
+// may have. It is a top-level function whose name is in histories.
 func AssentSpent(ctx context.Context, req protocol.SpentRequest) (protocol.SpentResponse, error) {
 	e, err := engineFrom(ctx)
 	if err != nil {
 		return protocol.SpentResponse{}, err
 	}
+	if req.Turn {
+		usd, err := e.atRisk(ctx)
+		return protocol.SpentResponse{SpentUSD: usd}, err
+	}
 	usd, err := e.spentOf(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, req.Before, req.LentUSD)
 	return protocol.SpentResponse{SpentUSD: usd}, err
+}
+
+// atRisk is what the attempts of the run's turn have put down with the server.
+func (e *Engine) atRisk(ctx context.Context) (float64, error) {
+	info := activity.GetInfo(ctx)
+	if info.Namespace == testNamespace {
+		return 0, nil
+	}
+	desc, err := activity.GetClient(ctx).DescribeWorkflow(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range desc.RawResponse.GetPendingActivities() {
+		if p.GetActivityType().GetName() != protocol.ActivityGenerate || p.GetHeartbeatDetails() == nil {
+			continue
+		}
+		var usd float64
+		err := converter.WithDataConverterSerializationContext(e.converter(), converter.ActivitySerializationContext{Namespace: info.Namespace,
+			WorkflowID: info.WorkflowExecution.ID, WorkflowType: info.WorkflowType.Name, ActivityType: protocol.ActivityGenerate, TaskQueue: info.TaskQueue,
+		}).FromPayloads(p.GetHeartbeatDetails(), &usd)
+		return protocol.Dollars(usd), err
+	}
+	return 0, nil
 }
 
 // spentOf is what a run has left in its memo of which nothing else is known, the last one of its id without a run.

@@ -431,18 +431,6 @@ type ReceiveResponse struct {
 	SpentUSD float64 `json:"spentUSD,omitempty"`
 }
 
-// SpentRequest asks what the agents have cost of a workflow that was called as a tool and is tried again, until the run Before ended.
-// It is the input of a local activity and never in history.
-type SpentRequest struct {
-	Before  string  `json:"before"`
-	LentUSD float64 `json:"lentUSD"`
-}
-
-// SpentResponse is the answer.
-type SpentResponse struct {
-	SpentUSD float64 `json:"spentUSD"`
-}
-
 // ObserveRequest tells observers of a call that never ran.
 type ObserveRequest struct {
 	Call   tool.Call   `json:"call"`

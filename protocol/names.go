@@ -36,7 +36,8 @@ const (
 	ActivityAttributes  = "AssentAttributes"
 	// ActivityContinue is the local activity with which an agent that continued as new learns its run.
 	ActivityContinue = "AssentContinue"
-	// ActivitySpent is the local activity with which a workflow that is tried again learns what its agents have cost before.
+	// ActivitySpent is the local activity with which a workflow that is tried again learns what its agents have cost before, and an
+	// agent that is cancelled what its turn may have.
 	ActivitySpent = "AssentSpent"
 	// ActivityJoinAgent waits for an agent that somebody else has spawned; ActivityForwardAnswer takes an answer to a child.
 	ActivityJoinAgent     = "AssentJoinAgent"

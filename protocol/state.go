@@ -119,3 +119,16 @@ type ContinueResponse struct {
 	// Attributes is as in DecideResponse.
 	Attributes *bool `json:"attributes,omitempty"`
 }
+
+// SpentRequest asks what the agents have cost of a workflow that was called as a tool and is tried again, until the run Before ended,
+// or what the attempts of the turn may have that waits. It is the input of a local activity and never in history.
+type SpentRequest struct {
+	Before  string  `json:"before,omitempty"`
+	LentUSD float64 `json:"lentUSD,omitempty"`
+	Turn    bool    `json:"turn,omitempty"`
+}
+
+// SpentResponse is the answer.
+type SpentResponse struct {
+	SpentUSD float64 `json:"spentUSD"`
+}

@@ -37,8 +37,7 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 	for {
 		req.LeftUSD = a.left()
 		var resp protocol.GenerateResponse
-		if err := recorded(ctx, workflow.ExecuteActivity(ctx, protocol.ActivityGenerate, req), &resp); err != nil {
-			a.spent.LostUSD += owed(ctx, err, req.LeftUSD)
+		if err := a.ask(ctx, req, &resp); err != nil {
 			return resp, err
 		}
 		a.spent.Add(resp)
@@ -62,10 +61,43 @@ func (a *agent) generate(ctx workflow.Context, results []model.ToolResult, note 
 	}
 }
 
+// ask runs the activity of a turn, and counts what it may have cost that gives no answer. What the attempts of one have put down that is
+// cancelled while it waits for the next is asked before, because the server drops it then.
+func (a *agent) ask(ctx workflow.Context, req protocol.GenerateRequest, resp *protocol.GenerateResponse) error {
+	own, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	if ctx.Err() != nil {
+		cancel()
+	}
+	f, risked := workflow.ExecuteActivity(own, protocol.ActivityGenerate, req), 0.0
+	if own.Err() == nil && workflow.Await(ctx, f.IsReady) != nil && !f.IsReady() {
+		risked = a.risked(own)
+		cancel()
+	}
+	err := recorded(own, f, resp)
+	if err != nil {
+		a.spent.LostUSD += owed(ctx, err, req.LeftUSD, risked)
+	}
+	return err
+}
+
+// risked is what the attempts of the turn that is at work have put down; nothing where that cannot be known.
+func (a *agent) risked(ctx workflow.Context) float64 {
+	if a.gate.cfg.Spent == nil {
+		return 0
+	}
+	var now protocol.SpentResponse
+	if err := recorded(ctx, workflow.ExecuteLocalActivity(a.gate.local(ctx), a.gate.cfg.Spent, protocol.SpentRequest{Turn: true}), &now); err != nil {
+		workflow.GetLogger(ctx).Warn("assent: not known what the attempts of a cancelled turn may have cost", "error", err)
+		return 0
+	}
+	return protocol.Dollars(now.SpentUSD)
+}
+
 // owed is what a turn may have cost that failed for good: its last attempt says so, or its last report of life. Generate says it with
 // every error. One without it comes from somebody who does not know what earlier attempts may have cost, a codec that was away or an
-// operator: it is all that they were allowed then. Of a turn that was cancelled or lost before it asked nothing is said.
-func owed(ctx workflow.Context, err error, left *float64) float64 {
+// operator: it is all that they were allowed then. Of a turn that was cancelled or lost before it asked nothing is said, and risked counts.
+func owed(ctx workflow.Context, err error, left *float64, risked float64) float64 {
 	all := 0.0
 	if left != nil {
 		all = max(0, *left)
@@ -73,13 +105,13 @@ func owed(ctx workflow.Context, err error, left *float64) float64 {
 	said, silent := saidOf(err)
 	switch {
 	case said == nil && silent:
-		return 0
+		return risked
 	case said == nil:
 		return all
 	}
 	// Recorded, because the codec may give another outcome to the next replay.
 	var usd float64
-	if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return readUSD(said, silent && ctx.Err() != nil, all) }).Get(&usd); err != nil {
+	if err := workflow.SideEffect(ctx, func(ctx workflow.Context) any { return readUSD(said, silent && ctx.Err() != nil, risked, all) }).Get(&usd); err != nil {
 		panic(err)
 	}
 	return usd
@@ -89,7 +121,7 @@ func owed(ctx workflow.Context, err error, left *float64) float64 {
 // that need not say anything.
 func saidOf(err error) (said func(...any) error, silent bool) {
 	for ; err != nil; err = errors.Unwrap(err) {
-		switch e := err.(type) {
+		switch e := err.(type) { //errorlint:ignore one after the other
 		case *temporal.CanceledError:
 			if silent = true; e.HasDetails() {
 				return e.Details, true
@@ -108,16 +140,16 @@ func saidOf(err error) (said func(...any) error, silent bool) {
 }
 
 // readUSD reads what is owed, all if it is no money. Of a turn that was cancelled between two attempts the server itself says so, in
-// plain text, which a codec that refuses what it did not encode refuses each time. One that cannot read for a moment fails the task,
-// else the sum would be missing.
-func readUSD(said func(...any) error, cancelled bool, all float64) float64 {
+// plain text, which a codec that refuses what it did not encode refuses each time: then it is risked. One that cannot read for a
+// moment fails the task, else the sum would be missing.
+func readUSD(said func(...any) error, cancelled bool, risked, all float64) float64 {
 	var usd float64
 	err := said(&usd)
 	switch {
 	case err != nil && !lasting(err) && (!cancelled || asksForRetry(err)):
 		panic(err)
 	case cancelled && (err != nil || !(usd >= 0)):
-		return 0
+		return risked
 	case err != nil || !(usd >= 0):
 		return all
 	}

@@ -71,7 +71,11 @@ func TestATurnThatIsCancelledBetweenAttempts(t *testing.T) {
 			require.NoError(t, w.c.CancelWorkflow(context.Background(), w.id, ""))
 			res := w.result()
 			require.Equal(t, protocol.Cancelled, res.Status, res.Error)
+			require.InDelta(t, 1, res.LostUSD, 0.01, "the attempt that was cut")
 			require.Empty(t, w.failedTasks())
+			if name == "plain" {
+				w.replays(w.id)
+			}
 		})
 	}
 }
