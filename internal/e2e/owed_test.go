@@ -14,6 +14,7 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/assent-dev/assent/config"
+	"github.com/assent-dev/assent/internal/verify"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/worker"
@@ -75,6 +76,11 @@ func TestATurnThatIsCancelledBetweenAttempts(t *testing.T) {
 			require.Empty(t, w.failedTasks())
 			if name == "plain" {
 				w.replays(w.id)
+				all, err := verify.Fetch(t.Context(), w.c, w.id, "")
+				require.NoError(t, err)
+				for _, r := range verify.Chain(all, verify.Options{}) {
+					require.Empty(t, r.Findings)
+				}
 			}
 		})
 	}

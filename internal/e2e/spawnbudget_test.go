@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/assent-dev/assent/internal/verify"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -172,6 +173,11 @@ func TestBudgetOfAPlannerThatIsTriedAgain(t *testing.T) {
 	for _, e := range w.history() {
 		if a := e.GetStartChildWorkflowExecutionInitiatedEventAttributes(); a != nil {
 			w.replays(a.GetWorkflowId())
+			all, err := verify.Fetch(t.Context(), w.c, a.GetWorkflowId(), "")
+			require.NoError(t, err)
+			for _, r := range verify.Chain(all, verify.Options{}) {
+				require.Empty(t, r.Findings)
+			}
 		}
 	}
 	// Ten turns of the first, and what was left for the second.
