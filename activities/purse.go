@@ -202,6 +202,9 @@ func (p *purse) owing(err error) error {
 	case cancelled:
 		// Where nobody cancelled the activity, the SDK makes a failure of it that is tried again.
 		return temporal.NewCanceledError(usd)
+	case errors.Is(err, context.DeadlineExceeded):
+		// Spans and numbers tell it from others.
+		o.Cause = context.DeadlineExceeded
 	}
 	return temporal.NewApplicationErrorWithOptions(cut(err.Error(), mostError), "", o)
 }

@@ -197,6 +197,22 @@ func TestAStreamThatWasCutIsCounted(t *testing.T) {
 	}
 }
 
+// Telemetry tells a turn whose time is over from others, whatever is owed of it.
+func TestAnErrorStaysATimeout(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	b := newBench(t, models(map[string]model.Model{"m": failing(context.DeadlineExceeded)}))
+	env := suite.NewTestActivityEnvironment()
+	var got error
+	env.RegisterActivityWithOptions(func(ctx context.Context, req protocol.GenerateRequest) (resp protocol.GenerateResponse, err error) {
+		resp, got = b.engine.Generate(ctx, req)
+		return resp, got
+	}, activity.RegisterOptions{Name: protocol.ActivityGenerate})
+	_, err := env.ExecuteActivity(protocol.ActivityGenerate, protocol.GenerateRequest{Models: []string{"m:x"}, Prompt: "go", MaxOutputTokens: 1000,
+		Frozen: b.frozen(activities.Frozen{Prices: model.Prices{"m:x": opus}})})
+	require.Error(t, err)
+	require.ErrorIs(t, got, context.DeadlineExceeded)
+}
+
 // What an attempt may have cost that ends with an error is in the error: where it was the last one, nothing else says so.
 func TestAnErrorSaysWhatItMayHaveCost(t *testing.T) {
 	theirs := temporal.NewApplicationError("overloaded", "theirs", 529)
