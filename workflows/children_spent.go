@@ -66,6 +66,14 @@ func (g *gate) account(ctx workflow.Context) {
 	}
 }
 
+// broken is account for a run that panics: where the worker fails it of that, it ends here. Elsewhere the server hears nothing of the task.
+func (g *gate) broken(ctx workflow.Context) {
+	if p := recover(); p != nil {
+		g.account(ctx)
+		panic(p)
+	}
+}
+
 // sum is an amount that is encoded once, like memo: a codec that fails leaves text that is no amount.
 type sum struct {
 	usd   float64

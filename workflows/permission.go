@@ -114,6 +114,7 @@ func (i *inbound) pass(ctx workflow.Context, in *interceptor.ExecuteWorkflowInpu
 	g.vouch(ctx)
 	g.restore(ctx)
 	g.recall(ctx)
+	defer g.broken(ctx)
 	i.opened = true
 	a, res, err := i.within(ctx, g, in)
 	if a != nil {

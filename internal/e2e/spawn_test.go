@@ -52,7 +52,9 @@ func (w *world) planning(s setup, scripts map[string]string, flows map[string]an
 	}
 	p, err := worker.New(cfg)
 	require.NoError(w.t, err)
-	wk := sdkworker.New(w.c, w.queue, options(p))
+	o := options(p)
+	o.WorkflowPanicPolicy = w.onPanic
+	wk := sdkworker.New(w.c, w.queue, o)
 	replaytest.Register(wk)
 	for name, fn := range flows {
 		wk.RegisterWorkflowWithOptions(fn, workflow.RegisterOptions{Name: name})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/internal/verify"
@@ -182,4 +183,44 @@ func TestBudgetOfAPlannerThatIsTriedAgain(t *testing.T) {
 	}
 	// Ten turns of the first, and what was left for the second.
 	require.InDelta(t, 1.4, res.BelowUSD, turnUSD+0.05)
+}
+
+// stumbles spawns an agent in each try, and panics in the first.
+func stumbles(ctx workflow.Context, in protocol.AgentInput) (string, error) {
+	n := workflow.GetInfo(ctx).Attempt
+	in.Label = fmt.Sprint("try ", n)
+	if _, err := workflows.Spawn(ctx, in).Get(ctx); err != nil {
+		return "", err
+	}
+	if n == 1 {
+		panic("a fault")
+	}
+	return "planned", nil
+}
+
+// Where a worker fails workflows that panic, what the agents of such a run have cost is counted as well.
+func TestBudgetOfAPlannerThatPanics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.onPanic = sdkworker.FailWorkflow
+	boss := `turns:
+  - {calls: [{tool: delegate, args: {agentType: spender, prompt: x}}], usage: {outputTokens: 1000}}
+  - {say: done, usage: {outputTokens: 1000}}
+`
+	w.planning(setup{Script: speaks}, map[string]string{"spender": "turns: [{say: done, usage: {outputTokens: 3000}}]", "boss": boss},
+		map[string]any{"Stumbles": stumbles}, pricing("spender", "boss"), func(cfg *worker.Config) {
+			d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"agentType":{"type":"string"},"prompt":{"type":"string"}}}`), "Stumbles", w.queue, tool.Read,
+				tool.Retry{MaximumAttempts: 2, InitialInterval: 10 * time.Millisecond})
+			require.NoError(t, err)
+			cfg.Tools = append(cfg.Tools, d)
+			p := cfg.Profiles["boss"]
+			p.Tools = []string{"delegate"}
+			cfg.Profiles["boss"] = p
+		})
+	in, usd := task("boss", "go"), 5.0
+	in.BudgetUSD = &usd
+	var res protocol.AgentResult
+	w.got(w.plans(w.id, protocol.WorkflowAgent, in), &res)
+	require.Equal(t, protocol.OK, res.Status, res.Error)
+	require.InDelta(t, 2*3*turnUSD, res.BelowUSD, 0.01)
 }

@@ -61,6 +61,8 @@ type world struct {
 	converter converter.DataConverter
 	// drivers have the payloads of the world's histories that were offloaded.
 	drivers []converter.StorageDriver
+	// onPanic is what the workers of planning do with a workflow that panics.
+	onPanic sdkworker.WorkflowPanicPolicy
 }
 
 // setup says what the worker of a world knows. It is plain data, so that a worker can be a process of its own.
