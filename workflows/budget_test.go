@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/model"
@@ -276,6 +278,29 @@ func TestNoAnswerGivesMoneyBack(t *testing.T) {
 			require.GreaterOrEqual(t, res.CostUSD, 0.0)
 			require.GreaterOrEqual(t, res.LostUSD, 0.0)
 			require.InDelta(t, tc.spent, res.CostUSD+res.LostUSD, 1e-9)
+		})
+	}
+}
+
+// What the attempts of a turn have put down that is cancelled counts, and all that was left where the server does not say it.
+func TestWhatACancelledTurnMayHaveCost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		said protocol.SpentResponse
+		err  error
+		lost float64
+	}{
+		"known": {protocol.SpentResponse{SpentUSD: 0.5}, nil, 0.5}, "nothing was asked": {protocol.SpentResponse{}, nil, 0},
+		"money back": {protocol.SpentResponse{SpentUSD: -1}, nil, 0}, "the server does not answer": {protocol.SpentResponse{}, errors.New("away"), 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, setup{prices: dollar, script: "turns: [{say: never said}]", spent: activities.AssentSpent})
+			b.env.OnActivity(protocol.ActivityGenerate, mock.Anything, mock.Anything).After(time.Hour).Return(protocol.GenerateResponse{}, nil)
+			b.env.OnActivity(activities.AssentSpent, mock.Anything, protocol.SpentRequest{Turn: true}).Return(tc.said, tc.err).Once()
+			b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Minute)
+			res := b.run(protocol.AgentInput{BudgetUSD: usd(5)})
+			require.Equal(t, protocol.Cancelled, res.Status)
+			require.InDelta(t, tc.lost, res.LostUSD, 1e-9)
+			b.env.AssertExpectations(t)
 		})
 	}
 }

@@ -71,25 +71,33 @@ func (a *agent) ask(ctx workflow.Context, req protocol.GenerateRequest, resp *pr
 	}
 	f, risked := workflow.ExecuteActivity(own, protocol.ActivityGenerate, req), 0.0
 	if own.Err() == nil && workflow.Await(ctx, f.IsReady) != nil && !f.IsReady() {
-		risked = a.risked(own)
+		risked = a.risked(own, allowed(req))
 		cancel()
 	}
 	err := recorded(own, f, resp)
 	if err != nil {
-		a.spent.LostUSD += owed(ctx, err, req.LeftUSD, risked)
+		a.spent.LostUSD += owed(ctx, err, allowed(req), risked)
 	}
 	return err
 }
 
-// risked is what the attempts of the turn that is at work have put down; nothing where that cannot be known.
-func (a *agent) risked(ctx workflow.Context) float64 {
-	if a.gate.cfg.Spent == nil {
+// allowed is all that a turn was allowed; a run without a budget counts what it knows.
+func allowed(req protocol.GenerateRequest) float64 {
+	if req.LeftUSD == nil {
 		return 0
+	}
+	return max(0, *req.LeftUSD)
+}
+
+// risked is what the attempts of the turn that is at work have put down, all where nobody says.
+func (a *agent) risked(ctx workflow.Context, all float64) float64 {
+	if a.gate.cfg.Spent == nil {
+		return all
 	}
 	var now protocol.SpentResponse
 	if err := recorded(ctx, workflow.ExecuteLocalActivity(a.gate.local(ctx), a.gate.cfg.Spent, protocol.SpentRequest{Turn: true}), &now); err != nil {
 		workflow.GetLogger(ctx).Warn("assent: not known what the attempts of a cancelled turn may have cost", "error", err)
-		return 0
+		return all
 	}
 	return protocol.Dollars(now.SpentUSD)
 }
@@ -97,11 +105,7 @@ func (a *agent) risked(ctx workflow.Context) float64 {
 // owed is what a turn may have cost that failed for good: its last attempt says so, or its last report of life. Generate says it with
 // every error. One without it comes from somebody who does not know what earlier attempts may have cost, a codec that was away or an
 // operator: it is all that they were allowed then. Of a turn that was cancelled or lost before it asked nothing is said, and risked counts.
-func owed(ctx workflow.Context, err error, left *float64, risked float64) float64 {
-	all := 0.0
-	if left != nil {
-		all = max(0, *left)
-	}
+func owed(ctx workflow.Context, err error, all, risked float64) float64 {
 	said, silent := saidOf(err)
 	switch {
 	case said == nil && silent:

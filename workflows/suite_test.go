@@ -72,6 +72,8 @@ type setup struct {
 	decideTurn any
 	// attributes asks anew whether there are search attributes; nil never asks.
 	attributes any
+	// spent is asked what a cancelled turn may have cost.
+	spent any
 }
 
 type pathIn struct {
@@ -129,7 +131,7 @@ func newBench(t *testing.T, s setup) *bench {
 		s.decideTurn = activities.AssentDecideTurn
 	}
 	b.gate, err = workflows.NewInterceptor(workflows.Config{Decide: activities.AssentDecide, DecideTurn: s.decideTurn, Admit: activities.AssentAdmit, Continue: activities.AssentContinue, CheckAnswer: s.checkAnswer,
-		DecideTimeout: 2 * time.Minute, Attributes: s.attributes, Converter: s.codec, Patience: s.patience})
+		DecideTimeout: 2 * time.Minute, Attributes: s.attributes, Spent: s.spent, Converter: s.codec, Patience: s.patience})
 	require.NoError(t, err)
 	b.tools, b.codec = tools, s.codec
 	b.renew()
