@@ -297,7 +297,8 @@ turns:
 			}
 			keys := w.allows()
 			require.Len(t, keys, 5)
-			require.Equal(t, first[0].Key, w.lists().Closed[0].Key)
+			// Answers that were sent one after the other are judged side by side, so any may close its question first.
+			require.Contains(t, closedKeys(w.lists()), first[0].Key)
 			clean := w.result()
 			require.Equal(t, "OK OK OK OK OK OK", strings.Join(w.codes(clean), " "))
 			run := w.c.GetWorkflow(context.Background(), w.id, "").GetRunID()
@@ -313,6 +314,13 @@ turns:
 			}
 		})
 	}
+}
+
+func closedKeys(l approval.List) (keys []string) {
+	for _, c := range l.Closed {
+		keys = append(keys, c.Key)
+	}
+	return keys
 }
 
 // resetAndAllow resets a run, and holds the effects after it against what was allowed after it; look is the one call that
