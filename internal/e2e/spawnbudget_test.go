@@ -125,15 +125,7 @@ func overPlanner(t *testing.T, after int) {
 		"Delegate": func(ctx workflow.Context, in map[string]string) (protocol.Status, error) {
 			res, err := workflows.Spawn(ctx, task("spender", in["prompt"])).Get(ctx)
 			return res.Status, err
-		}}, pricing("spender", "boss"), func(cfg *worker.Config) {
-		d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string"}}}`), "Delegate", w.queue, tool.Read)
-		require.NoError(t, err)
-		cfg.Tools = append(cfg.Tools, d)
-		cfg.ContinueAfter = after
-		p := cfg.Profiles["boss"]
-		p.Tools = []string{"delegate"}
-		cfg.Profiles["boss"] = p
-	})
+		}}, pricing("spender", "boss"), w.delegating("Delegate"), func(cfg *worker.Config) { cfg.ContinueAfter = after })
 	in, usd := task("boss", "go"), 1.5
 	in.BudgetUSD = &usd
 	var res protocol.AgentResult
@@ -149,23 +141,31 @@ func overPlanner(t *testing.T, after int) {
 	}
 }
 
-// A workflow that is a tool and is tried again has the money once: what a try before has spent on agents is gone, and counted.
-func TestBudgetOfAPlannerThatIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	boss := `turns:
+// delegates calls a workflow that spawns a spender.
+const delegates = `turns:
   - {calls: [{tool: delegate, args: {agentType: spender, prompt: x}}], usage: {outputTokens: 1000}}
   - {say: done, usage: {outputTokens: 1000}}
 `
-	w.planning(setup{Script: speaks}, map[string]string{"spender": spending, "boss": boss}, nil, pricing("spender", "boss"), func(cfg *worker.Config) {
-		d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"agentType":{"type":"string"},"prompt":{"type":"string"}}}`), "Tried", w.queue, tool.Read,
-			tool.Retry{MaximumAttempts: 3, InitialInterval: 10 * time.Millisecond})
-		require.NoError(t, err)
+
+// delegating gives the agent boss a workflow as its one tool.
+func (w *world) delegating(workflowType string, more ...tool.Option) func(*worker.Config) {
+	return func(cfg *worker.Config) {
+		d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"agentType":{"type":"string"},"prompt":{"type":"string"}}}`),
+			workflowType, w.queue, append([]tool.Option{tool.Read}, more...)...)
+		require.NoError(w.t, err)
 		cfg.Tools = append(cfg.Tools, d)
 		p := cfg.Profiles["boss"]
 		p.Tools = []string{"delegate"}
 		cfg.Profiles["boss"] = p
-	})
+	}
+}
+
+// A workflow that is a tool and is tried again has the money once: what a try before has spent on agents is gone, and counted.
+func TestBudgetOfAPlannerThatIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.planning(setup{Script: speaks}, map[string]string{"spender": spending, "boss": delegates}, nil, pricing("spender", "boss"),
+		w.delegating("Tried", tool.Retry{MaximumAttempts: 3, InitialInterval: 10 * time.Millisecond}))
 	in, usd := task("boss", "go"), 1.5
 	in.BudgetUSD = &usd
 	var res protocol.AgentResult
@@ -203,20 +203,9 @@ func TestBudgetOfAPlannerThatPanics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.onPanic = sdkworker.FailWorkflow
-	boss := `turns:
-  - {calls: [{tool: delegate, args: {agentType: spender, prompt: x}}], usage: {outputTokens: 1000}}
-  - {say: done, usage: {outputTokens: 1000}}
-`
-	w.planning(setup{Script: speaks}, map[string]string{"spender": "turns: [{say: done, usage: {outputTokens: 3000}}]", "boss": boss},
-		map[string]any{"Stumbles": stumbles}, pricing("spender", "boss"), func(cfg *worker.Config) {
-			d, err := tool.FromWorkflow("delegate", "Plans.", json.RawMessage(`{"type":"object","properties":{"agentType":{"type":"string"},"prompt":{"type":"string"}}}`), "Stumbles", w.queue, tool.Read,
-				tool.Retry{MaximumAttempts: 2, InitialInterval: 10 * time.Millisecond})
-			require.NoError(t, err)
-			cfg.Tools = append(cfg.Tools, d)
-			p := cfg.Profiles["boss"]
-			p.Tools = []string{"delegate"}
-			cfg.Profiles["boss"] = p
-		})
+	w.planning(setup{Script: speaks}, map[string]string{"spender": "turns: [{say: done, usage: {outputTokens: 3000}}]", "boss": delegates},
+		map[string]any{"Stumbles": stumbles}, pricing("spender", "boss"),
+		w.delegating("Stumbles", tool.Retry{MaximumAttempts: 2, InitialInterval: 10 * time.Millisecond}))
 	in, usd := task("boss", "go"), 5.0
 	in.BudgetUSD = &usd
 	var res protocol.AgentResult
