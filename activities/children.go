@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -78,12 +79,8 @@ func joined(ctx context.Context, run client.WorkflowRun) (protocol.JoinResponse,
 // is empty where that cannot be said, and for an agent of a schedule, which never ends. proved says that a worker which shares a
 // key has spawned it.
 func (e *Engine) askedFor(ctx context.Context, c client.Client, req protocol.JoinRequest, runID string) (hash string, proved bool, err error) {
-	it := c.GetWorkflowHistory(ctx, req.WorkflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	if !it.HasNext() {
-		return "", false, nil
-	}
-	first, err := it.Next()
-	if err != nil {
+	first, err := history.First(ctx, c, req.WorkflowID, runID)
+	if first == nil || err != nil {
 		return "", false, err
 	}
 	namespace, started := activity.GetInfo(ctx).Namespace, first.GetWorkflowExecutionStartedEventAttributes()

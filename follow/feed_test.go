@@ -3,6 +3,7 @@ package follow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -29,7 +30,15 @@ type server struct {
 	runs map[string][]run
 	// cuts breaks each reading of a history after so many events, the first time.
 	cuts map[string]int
-	mu   sync.Mutex
+	// before are what readings of a history get before it is what it is, each with its error.
+	before map[string][]reading
+	mu     sync.Mutex
+}
+
+// reading is what one reader gets.
+type reading struct {
+	events []*historypb.HistoryEvent
+	err    error
 }
 
 type run struct {
@@ -63,6 +72,10 @@ func (s *server) GetWorkflowHistory(ctx context.Context, workflowID, runID strin
 	r, err := s.find(workflowID, runID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if of := s.before[runID]; len(of) > 0 {
+		s.before[runID] = of[1:]
+		return &iterator{ctx: ctx, events: of[0].events, cut: len(of[0].events), broken: of[0].err}
+	}
 	cut, ok := s.cuts[runID]
 	if !ok || !wait {
 		cut = -1
@@ -78,6 +91,7 @@ type iterator struct {
 	err    error
 	at     int
 	cut    int
+	broken error
 	wait   bool
 }
 
@@ -101,6 +115,8 @@ func (i *iterator) Next() (*historypb.HistoryEvent, error) {
 	switch {
 	case i.err != nil:
 		return nil, i.err
+	case i.at == i.cut && i.broken != nil:
+		return nil, i.broken
 	case i.at == i.cut:
 		return nil, serviceerror.NewUnavailable("the server restarts")
 	case i.at < len(i.events):
@@ -175,6 +191,60 @@ func TestAFeedEndsWithTheRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "completed", end.Closed)
 	require.Equal(t, protocol.OK, end.Result.Status)
+}
+
+// A server may show a workflow task that it has not written, under ids that another event gets, and may take back what it has
+// said of its last write.
+func TestAFeedIsOfWhatIsWritten(t *testing.T) {
+	moved := serviceerror.NewInvalidArgument("Current and request branch tokens, or current and request versioned transitions, don't match.")
+	whole := history(t, "asked-and-allowed")
+	for i, e := range whole {
+		e.TaskId = int64(100 + i)
+	}
+	asked := slices.IndexFunc(whole, func(e *historypb.HistoryEvent) bool {
+		return e.GetWorkflowExecutionSignaledEventAttributes() != nil || e.GetWorkflowExecutionUpdateAcceptedEventAttributes() != nil
+	})
+	require.Positive(t, asked)
+	shown := func(at int, of ...enumspb.EventType) (out []*historypb.HistoryEvent) {
+		for i, kind := range of {
+			out = append(out, &historypb.HistoryEvent{EventId: int64(at + 1 + i), EventType: kind, EventTime: whole[at].EventTime})
+		}
+		return out
+	}
+	task := shown(asked, enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED)
+	// gone is a cancel that was never written.
+	gone := shown(asked, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED)
+	gone[0].TaskId = 7
+	want := kinds(read(t, "asked-and-allowed"))
+	for name, c := range map[string]struct {
+		before []reading
+		more   []follow.Kind
+	}{
+		"a task under way":     {[]reading{{slices.Concat(whole[:asked], task), moved}}, nil},
+		"a place that is gone": {[]reading{{whole[:3], moved}, {whole[:3], moved}, {whole[:asked], moved}}, nil},
+		"an event that is gone": {[]reading{{slices.Concat(whole[:asked], gone), moved}, {whole[:asked], moved}},
+			[]follow.Kind{follow.CancelRequested}},
+	} {
+		for _, wait := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, wait %v", name, wait), func(t *testing.T) {
+				t.Parallel()
+				s := &server{runs: map[string][]run{"w": {{"r", whole}}}, before: map[string][]reading{"r": slices.Clone(c.before)}}
+				feed, err := follow.Start(context.Background(), s, "w", "", follow.Options{Wait: wait})
+				require.NoError(t, err)
+				got := collect(feed)
+				_, err = feed.Wait()
+				require.NoError(t, err)
+				require.Empty(t, s.before["r"])
+				if c.more == nil {
+					require.Equal(t, want, kinds(got))
+					return
+				}
+				// What was told cannot be taken back; all that was written is told, once.
+				require.Len(t, got, len(want)+len(c.more))
+				require.Equal(t, want, kinds(slices.DeleteFunc(got, func(e follow.Event) bool { return slices.Contains(c.more, e.Kind) })))
+			})
+		}
+	}
 }
 
 func TestThereIsNoFeedOfARunThatIsNot(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/storage"
 )
 
@@ -67,9 +68,11 @@ type follower struct {
 	workflowID string
 	reader     *Reader
 	yield      func(Event) bool
-	// run is the run being read and last its last event; a read that was cut short begins again behind it.
+	// run is the run being read and seen its events until now; a read that was cut short begins again behind them.
 	run  string
-	last int64
+	seen history.Seen
+	// told is how many events of the run were told before it was read anew, because the server had taken one back.
+	told int
 	// live tells what is being said; nil if nobody wants that.
 	live *live
 	// quiet is set while a reset history is read up to the point of the reset: its events were told before.
@@ -103,11 +106,7 @@ func find(ctx context.Context, c client.Client, workflowID, runID string, o Opti
 // after one that failed, begins an agent of its own.
 func oldest(ctx context.Context, c client.Client, workflowID, run string) (string, error) {
 	for {
-		it := c.GetWorkflowHistory(ctx, workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		if !it.HasNext() {
-			return run, nil
-		}
-		first, err := it.Next()
+		first, err := history.First(ctx, c, workflowID, run)
 		if err != nil {
 			return "", err
 		}
@@ -151,7 +150,7 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 		if err != nil {
 			return err
 		}
-		f.run, f.last = next, 0
+		f.run, f.seen, f.told = next, nil, 0
 	}
 }
 
@@ -159,13 +158,14 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 func (f *follower) history(ctx context.Context) (*historypb.HistoryEvent, error) {
 	var since time.Time
 	for {
-		before := f.last
+		before := len(f.seen)
 		end, err := f.read(ctx)
-		if err == nil || ctx.Err() != nil || !f.options.Wait || !passing(err) {
+		again := history.Changed(err) || errors.Is(err, history.ErrRewritten)
+		if err == nil || ctx.Err() != nil || !again && !(f.options.Wait && passing(err)) {
 			return end, err
 		}
 		// A server that restarts is waited for; what was told is not told again.
-		if f.last > before || since.IsZero() {
+		if len(f.seen) > before || since.IsZero() {
 			since = time.Now()
 		}
 		if time.Since(since) > f.options.Patience {
@@ -189,6 +189,7 @@ func passing(err error) bool {
 func (f *follower) read(ctx context.Context) (*historypb.HistoryEvent, error) {
 	it := f.client.GetWorkflowHistory(ctx, f.workflowID, f.run, f.options.Wait, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var closing *historypb.HistoryEvent
+	n := 0
 	for {
 		hush := f.listen(ctx)
 		more := it.HasNext()
@@ -200,22 +201,43 @@ func (f *follower) read(ctx context.Context) (*historypb.HistoryEvent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.GetEventId() <= f.last {
+		if !history.Written(e) {
 			continue
 		}
-		f.last = e.GetEventId()
+		fresh, err := f.seen.Take(n, e)
+		if err != nil {
+			return nil, f.rewritten(n)
+		}
+		n++
+		if !fresh {
+			continue
+		}
 		if closes(e) {
 			closing = e
 			continue
 		}
-		if err := f.tell(f.reader.Read(e)); err != nil {
+		events := f.reader.Read(e)
+		if n <= f.told {
+			continue
+		}
+		if err := f.tell(events); err != nil {
 			return nil, err
 		}
 	}
-	if closing == nil {
+	switch {
+	case n < len(f.seen):
+		return nil, f.rewritten(n)
+	case closing == nil:
 		return nil, f.tell(f.reader.Flush())
 	}
 	return closing, nil
+}
+
+// rewritten has the run read anew, of which so many events are as they were: what the reader took from those that are gone must
+// go too.
+func (f *follower) rewritten(same int) error {
+	f.reader, f.seen, f.told = NewReader(f.workflowID, f.run, f.options.Converter), nil, same
+	return history.ErrRewritten
 }
 
 // tell yields events, unless they were told before.
@@ -281,9 +303,7 @@ func (f *follower) reset(ctx context.Context) (found string, err error) {
 
 // peek returns the first event of a run, and when it was last reset; the zero time is never.
 func (f *follower) peek(ctx context.Context, run string) (first *historypb.HistoryEvent, reset time.Time, err error) {
-	it := f.client.GetWorkflowHistory(ctx, f.workflowID, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(ctx, f.client, f.workflowID, run) {
 		if err != nil {
 			return nil, reset, err
 		}

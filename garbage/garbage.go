@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -17,6 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/assent-dev/assent/blob"
+	"github.com/assent-dev/assent/internal/history"
 )
 
 // Source is one namespace whose runs may use the store.
@@ -224,9 +224,7 @@ func (s *survey) all(ctx context.Context, runs []listed) error {
 // one marks what a run needs, and what that needs.
 func (s *survey) one(ctx context.Context, r listed) error {
 	found := map[string]bool{}
-	it := r.source.Client.GetWorkflowHistory(ctx, r.WorkflowID, r.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(ctx, r.source.Client, r.WorkflowID, r.RunID) {
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/assent-dev/assent/follow"
 	"github.com/assent-dev/assent/internal/connect"
 	"github.com/assent-dev/assent/internal/exit"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -301,9 +302,7 @@ func executionOf(id, run string) *commonpb.WorkflowExecution {
 // nextTask is the end of the first workflow task after an event: a run can be reset to it.
 func nextTask(t *testing.T, s *connect.Server, id, run string, after int64) int64 {
 	t.Helper()
-	it := s.GetWorkflowHistory(context.Background(), id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(context.Background(), s, id, run) {
 		require.NoError(t, err)
 		if e.GetEventId() > after && e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
 			return e.GetEventId()

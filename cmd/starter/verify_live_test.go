@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/assent-dev/assent/internal/exit"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/internal/verify"
 )
 
@@ -40,11 +41,9 @@ func TestVerifyAndReplayFromTheServer(t *testing.T) {
 
 	// Back to the task that followed the model's turn: the question is put again.
 	var task int64
-	it := s.GetWorkflowHistory(context.Background(), id, first[0].RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for it.HasNext() && task == 0 {
-		e, err := it.Next()
+	for e, err := range history.Read(context.Background(), s, id, first[0].RunID) {
 		require.NoError(t, err)
-		if e.GetEventId() > 14 && e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+		if task == 0 && e.GetEventId() > 14 && e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
 			task = e.GetEventId()
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/protocol"
 )
 
@@ -45,9 +45,7 @@ func ended(ctx context.Context, kind string, run client.WorkflowRun) error {
 
 // history reads one run. An agent may go on in a next one, whose id is returned.
 func (b *bench) history(ctx context.Context, id, runID string) (events []*historypb.HistoryEvent, next string, err error) {
-	it := b.client.GetWorkflowHistory(ctx, id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(ctx, b.client, id, runID) {
 		if err != nil {
 			return nil, "", err
 		}

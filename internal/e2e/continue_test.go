@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )
@@ -21,10 +21,8 @@ func (w *world) chain() [][]*historypb.HistoryEvent {
 	w.t.Helper()
 	var out [][]*historypb.HistoryEvent
 	for run := w.c.GetWorkflow(context.Background(), w.id, "").GetRunID(); run != ""; {
-		it := w.c.GetWorkflowHistory(context.Background(), w.id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		var events []*historypb.HistoryEvent
-		for it.HasNext() {
-			e, err := it.Next()
+		for e, err := range history.Read(context.Background(), w.c, w.id, run) {
 			require.NoError(w.t, err)
 			events = append(events, e)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
-	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -25,6 +24,7 @@ import (
 	"github.com/assent-dev/assent/activities"
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -140,10 +140,8 @@ func (w *world) resolveIn(id, key string, choice approval.Choice) {
 
 func (w *world) eventsOf(run client.WorkflowRun) []*historypb.HistoryEvent {
 	w.t.Helper()
-	it := w.c.GetWorkflowHistory(context.Background(), run.GetID(), run.GetRunID(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var out []*historypb.HistoryEvent
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(context.Background(), w.c, run.GetID(), run.GetRunID()) {
 		require.NoError(w.t, err)
 		out = append(out, e)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 )
@@ -17,10 +17,8 @@ import (
 // turnTasks are the workflow tasks that asked the model for each turn of a run.
 func (w *world) turnTasks(run string) []int64 {
 	w.t.Helper()
-	it := w.c.GetWorkflowHistory(context.Background(), w.id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var out []int64
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(context.Background(), w.c, w.id, run) {
 		require.NoError(w.t, err)
 		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == protocol.ActivityGenerate {
 			out = append(out, a.GetWorkflowTaskCompletedEventId())

@@ -24,6 +24,7 @@ import (
 
 	"github.com/assent-dev/assent/approval"
 	"github.com/assent-dev/assent/internal/e2e/replaytest"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/model/scripted"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
@@ -82,9 +83,7 @@ func (w *world) got(run client.WorkflowRun, out any) {
 func (w *world) begot(id string) []string {
 	w.t.Helper()
 	var out []string
-	it := w.c.GetWorkflowHistory(context.Background(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(context.Background(), w.c, id, "") {
 		require.NoError(w.t, err)
 		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
 			out = append(out, a.GetWorkflowExecution().GetWorkflowId())
@@ -96,10 +95,8 @@ func (w *world) begot(id string) []string {
 // replays replays a run's history.
 func (w *world) replays(id string) {
 	w.t.Helper()
-	it := w.c.GetWorkflowHistory(context.Background(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	h := &historypb.History{}
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(context.Background(), w.c, id, "") {
 		require.NoError(w.t, err)
 		h.Events = append(h.Events, e)
 	}

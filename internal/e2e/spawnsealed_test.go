@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/client"
@@ -15,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/permission"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/tool"
@@ -84,10 +84,8 @@ func TestSpawnUnderTheirEncryption(t *testing.T) {
 			require.Equal(t, []string{"run a"}, w.ran(), "note was denied by the rule of the lead's own input")
 			seen := map[string]string{}
 			for i, id := range append(ids, w.id) {
-				it := w.c.GetWorkflowHistory(context.Background(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 				h := &historypb.History{}
-				for it.HasNext() {
-					e, err := it.Next()
+				for e, err := range history.Read(context.Background(), w.c, id, "") {
 					require.NoError(t, err)
 					h.Events = append(h.Events, e)
 				}

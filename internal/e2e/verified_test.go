@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/assent-dev/assent/approval"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/internal/verify"
 	"github.com/assent-dev/assent/protocol"
 	"github.com/assent-dev/assent/storage"
@@ -115,10 +115,8 @@ func (w *world) runs(ctx context.Context, c client.Client) [][2]string {
 }
 
 func recordedEvents(ctx context.Context, c client.Client, id, run string) ([]*historypb.HistoryEvent, error) {
-	it := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var out []*historypb.HistoryEvent
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(ctx, c, id, run) {
 		if err != nil {
 			return nil, err
 		}

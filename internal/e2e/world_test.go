@@ -26,6 +26,7 @@ import (
 	"github.com/assent-dev/assent/blob"
 	"github.com/assent-dev/assent/config"
 	"github.com/assent-dev/assent/internal/devserver/devservertest"
+	"github.com/assent-dev/assent/internal/history"
 	"github.com/assent-dev/assent/mcp"
 	"github.com/assent-dev/assent/model"
 	"github.com/assent-dev/assent/model/scripted"
@@ -385,10 +386,8 @@ func (w *world) ran() []string {
 
 func (w *world) history() []*historypb.HistoryEvent {
 	w.t.Helper()
-	it := w.c.GetWorkflowHistory(context.Background(), w.id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var out []*historypb.HistoryEvent
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(context.Background(), w.c, w.id, "") {
 		require.NoError(w.t, err)
 		out = append(out, e)
 	}

@@ -83,6 +83,7 @@ var Rooms = []Room{
 
 	{"workflows", 6, "deterministic: the agent loop, the gate, approvals, isolation", []string{temporalSDK, temporalAPI}, unrepeatable},
 	{"storage", 6, "blob stores as external storage of Temporal and the other way round; histories with offloaded payloads", []string{temporalSDK, temporalAPI, "google.golang.org/protobuf"}, []string{"workflows"}},
+	{"internal/history", 6, "histories as a server has written them, each event once", []string{temporalSDK, temporalAPI}, []string{"workflows"}},
 	{"config", 6, "assent.yaml, strictly", []string{yaml}, []string{"net/http"}},
 
 	{"activities", 7, "side effects: resolve, generate, decide, admit, run a tool, worktrees, observe", []string{temporalSDK, temporalAPI}, []string{"workflows"}},

@@ -11,6 +11,8 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+
+	"github.com/assent-dev/assent/internal/history"
 )
 
 // Run is the history of one run.
@@ -63,9 +65,7 @@ func Fetch(ctx context.Context, c client.Client, workflowID, runID string) ([]Ru
 // FetchOne reads one run alone.
 func FetchOne(ctx context.Context, c client.Client, workflowID, runID string) (Run, error) {
 	run := Run{WorkflowID: workflowID, RunID: runID}
-	it := c.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for it.HasNext() {
-		e, err := it.Next()
+	for e, err := range history.Read(ctx, c, workflowID, runID) {
 		if err != nil {
 			return Run{}, err
 		}
