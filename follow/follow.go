@@ -209,11 +209,12 @@ func (f *follower) read(ctx context.Context) (*historypb.HistoryEvent, error) {
 			return nil, f.rewritten(n)
 		}
 		n++
-		if !fresh {
+		if closes(e) {
+			// It is told of by the caller alone, also where a reading broke behind it.
+			closing = e
 			continue
 		}
-		if closes(e) {
-			closing = e
+		if !fresh {
 			continue
 		}
 		events := f.reader.Read(e)
