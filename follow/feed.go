@@ -71,6 +71,11 @@ func (f *Feed) send(ctx context.Context, e Event, o Options) bool {
 func (f *Feed) child(ctx context.Context, c Child, o Options) {
 	defer f.all.Done()
 	reading, err := find(ctx, f.client, c.WorkflowID, c.RunID, o)
+	for p := (patience{}); err != nil; reading, err = find(ctx, f.client, c.WorkflowID, c.RunID, o) {
+		if err = p.outlast(ctx, o, err); err != nil {
+			break
+		}
+	}
 	if err == nil {
 		err = reading.all(ctx, func(e Event) bool { return f.send(ctx, e, o) })
 	}

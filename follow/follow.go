@@ -81,9 +81,6 @@ type follower struct {
 
 // find looks the run up. The latest one is held on to: a later one of the same id is another agent.
 func find(ctx context.Context, c client.Client, workflowID, runID string, o Options) (*follower, error) {
-	if o.Patience == 0 {
-		o.Patience = defaultPatience
-	}
 	c = storage.Reading(c, o.Drivers...)
 	now, err := c.DescribeWorkflow(ctx, workflowID, runID)
 	if err != nil {
@@ -156,27 +153,56 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 
 // history reads one run and returns its closing event, or nil if the run goes on and nobody waits for more.
 func (f *follower) history(ctx context.Context) (*historypb.HistoryEvent, error) {
-	var since time.Time
+	var p patience
+	wait := f.options.Wait
 	for {
 		before := len(f.seen)
-		end, err := f.read(ctx)
-		again := history.Changed(err) || errors.Is(err, history.ErrRewritten)
-		if err == nil || ctx.Err() != nil || !again && !(f.options.Wait && passing(err)) {
-			return end, err
+		end, err := f.read(ctx, wait)
+		switch {
+		case err == nil && end == nil && wait != f.options.Wait:
+			// What there is can be had: the server is there again, however long nothing happens now.
+			p, wait = patience{}, true
+			continue
+		case err == nil && end == nil:
+			return nil, f.tell(f.reader.Flush())
+		case err == nil:
+			return end, nil
 		}
-		// A server that restarts is waited for; what was told is not told again.
-		if len(f.seen) > before || since.IsZero() {
-			since = time.Now()
+		if len(f.seen) > before {
+			p = patience{}
 		}
-		if time.Since(since) > f.options.Patience {
+		if err := p.outlast(ctx, f.options, err); err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pause):
-		}
+		wait = false
 	}
+}
+
+// patience waits for a server that went away, since it did.
+type patience struct{ since time.Time }
+
+// outlast waits a little after an error that may go away by itself; one that does not, or has not for too long, it returns.
+func (p *patience) outlast(ctx context.Context, o Options, err error) error {
+	again := history.Changed(err) || errors.Is(err, history.ErrRewritten)
+	if ctx.Err() != nil || !again && !(o.Wait && passing(err)) {
+		return err
+	}
+	if p.since.IsZero() {
+		p.since = time.Now()
+	}
+	most := o.Patience
+	if most == 0 {
+		most = defaultPatience
+	}
+	if time.Since(p.since) > most {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+	}
+	return nil
 }
 
 // passing reports errors of a server that may come back.
@@ -186,8 +212,9 @@ func passing(err error) bool {
 	return errors.As(err, &gone) || errors.As(err, &late)
 }
 
-func (f *follower) read(ctx context.Context) (*historypb.HistoryEvent, error) {
-	it := f.client.GetWorkflowHistory(ctx, f.workflowID, f.run, f.options.Wait, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+// read tells what is new in the run, and begins with its first event each time. It returns the closing event, if that is there.
+func (f *follower) read(ctx context.Context, wait bool) (*historypb.HistoryEvent, error) {
+	it := f.client.GetWorkflowHistory(ctx, f.workflowID, f.run, wait, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var closing *historypb.HistoryEvent
 	n := 0
 	for {
@@ -225,11 +252,8 @@ func (f *follower) read(ctx context.Context) (*historypb.HistoryEvent, error) {
 			return nil, err
 		}
 	}
-	switch {
-	case n < len(f.seen):
+	if n < len(f.seen) {
 		return nil, f.rewritten(n)
-	case closing == nil:
-		return nil, f.tell(f.reader.Flush())
 	}
 	return closing, nil
 }
@@ -266,8 +290,14 @@ func (f *follower) after(ctx context.Context, end *historypb.HistoryEvent) (run 
 		return "", false, nil
 	}
 	// A reset terminates the latest run, whichever it starts from.
-	run, err = f.reset(ctx)
-	return run, run != "", err
+	for p := (patience{}); ; {
+		if run, err = f.reset(ctx); err == nil {
+			return run, run != "", nil
+		}
+		if err := p.outlast(ctx, f.options, err); err != nil {
+			return "", false, err
+		}
+	}
 }
 
 // reset is the run with which a reset went on after it terminated this one, the first of them if there were more, or one that
