@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,8 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/assent-dev/assent/follow"
 )
@@ -118,4 +121,143 @@ func TestAFeedIsPatientEachTime(t *testing.T) {
 	_, err = feed.Wait()
 	var gone *serviceerror.Unavailable
 	require.ErrorAs(t, err, &gone)
+}
+
+func clones(events []*historypb.HistoryEvent) (out []*historypb.HistoryEvent) {
+	for _, e := range events {
+		out = append(out, proto.Clone(e).(*historypb.HistoryEvent))
+	}
+	return out
+}
+
+func isReset(e *historypb.HistoryEvent) bool {
+	return e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+}
+
+// terminated are events, of which another reset has terminated the run.
+func terminated(events []*historypb.HistoryEvent) []*historypb.HistoryEvent {
+	last := events[len(events)-1]
+	return append(slices.Clone(events), &historypb.HistoryEvent{EventId: last.EventId + 1, EventTime: last.EventTime,
+		EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, Attributes: &historypb.HistoryEvent_WorkflowExecutionTerminatedEventAttributes{
+			WorkflowExecutionTerminatedEventAttributes: &historypb.WorkflowExecutionTerminatedEventAttributes{Reason: "reset"}}})
+}
+
+// A run that was reset is reset again, to a point behind the first one: the history of the third run tells of both.
+func TestAFeedGoesOnAfterASecondReset(t *testing.T) {
+	t.Parallel()
+	second := history(t, "reset")
+	original := second[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
+	first := slices.IndexFunc(second, isReset)
+	// The workflow task in which the second run asks is the one that is gone back to.
+	at := first + 1 + slices.IndexFunc(second[first+1:], func(e *historypb.HistoryEvent) bool {
+		return e.GetActivityTaskCompletedEventAttributes() != nil
+	})
+	require.Greater(t, at, first+1)
+	third := clones(second)
+	anew := proto.Clone(second[first]).(*historypb.HistoryEvent)
+	anew.EventTime = timestamppb.New(second[len(second)-1].EventTime.AsTime().Add(time.Second))
+	third = slices.Insert(third, at+1, anew)
+	for i, e := range third {
+		e.EventId = int64(i + 1)
+	}
+	s := &server{runs: map[string][]run{"w": {{original, terminated(second[:first])}, {"second", terminated(second[:at+1])}, {"third", third}}}}
+	// The latest run is the one that a reset is looked for in: the third is there once the second has been read.
+	s.runs["w"] = s.runs["w"][:2]
+	feed, err := follow.Start(context.Background(), &growing{s, run{"third", third}}, "w", original, follow.Options{Wait: true})
+	require.NoError(t, err)
+	got := collect(feed)
+	_, err = feed.Wait()
+	require.NoError(t, err)
+	resets := of(got, follow.Reset)
+	require.Len(t, resets, 2)
+	require.Equal(t, []string{"second", "third"}, []string{resets[0].RunID, resets[1].RunID})
+	told := map[int64]string{}
+	for _, e := range got {
+		if e.EventID <= int64(at+1) && e.EventID > int64(first+1) {
+			require.Contains(t, []string{"", e.RunID}, told[e.EventID], "event %d is told of two runs", e.EventID)
+			told[e.EventID] = e.RunID
+		}
+	}
+	require.NotEmpty(t, told)
+}
+
+// growing is a server whose workflow w gets another run when its second one is read.
+type growing struct {
+	*server
+	next run
+}
+
+func (g *growing) GetWorkflowHistory(ctx context.Context, workflowID, runID string, wait bool, f enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+	if g.next.id != "" && wait && runID == "second" {
+		g.runs["w"] = append(g.runs["w"], g.next)
+		g.next = run{}
+	}
+	return g.server.GetWorkflowHistory(ctx, workflowID, runID, wait, f)
+}
+
+// A history may be rewritten behind any of its events, more than once, and in a run that was reset: what is in it in the end is
+// told once.
+func TestAFeedOfARewrittenHistory(t *testing.T) {
+	t.Parallel()
+	moved := serviceerror.NewInvalidArgument("Current and request branch tokens, or current and request versioned transitions, don't match.")
+	numbered := func(name string) []*historypb.HistoryEvent {
+		events := clones(history(t, name))
+		for i, e := range events {
+			e.TaskId = int64(100 + i)
+		}
+		return events
+	}
+	// lost is a signal of no meaning, that was never written.
+	lost := func(whole []*historypb.HistoryEvent, n int) *historypb.HistoryEvent {
+		return &historypb.HistoryEvent{EventId: int64(n + 1), TaskId: 7, EventTime: whole[n].EventTime, EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED}
+	}
+	whole, again := numbered("asked-and-allowed"), numbered("reset")
+	original := again[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
+	reset := slices.IndexFunc(again, isReset)
+	behind := func(events []*historypb.HistoryEvent, n int) []reading {
+		return []reading{{append(slices.Clone(events[:n]), lost(events, n)), moved}, {events[:n], moved}}
+	}
+	for n := 1; n < len(whole); n++ {
+		for name, before := range map[string][]reading{
+			"once":  behind(whole, n),
+			"short": {{append(slices.Clone(whole[:n]), lost(whole, n)), moved}, {whole[:n-1], nil}, {whole[:n], moved}},
+			"twice": append(behind(whole, n), behind(whole, max(n-3, 1))...),
+		} {
+			s := &server{runs: map[string][]run{"w": {{"r", whole}}}, before: map[string][]reading{"r": before}}
+			rewrittenTo(t, s, name, n, "r", "asked-and-allowed")
+		}
+	}
+	for n := reset + 1; n < len(again); n++ {
+		s := &server{runs: map[string][]run{"w": {{original, terminated(again[:reset])}, {"reset-run", again}}},
+			before: map[string][]reading{"reset-run": nil}}
+		rewrittenTo(t, &resetting{s, behind(again, n)}, "reset", n, original, "reset")
+	}
+}
+
+// resetting is a server that gives the readings to whoever follows the reset run.
+type resetting struct {
+	*server
+	readings []reading
+}
+
+func (r *resetting) GetWorkflowHistory(ctx context.Context, workflowID, runID string, wait bool, f enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+	if runID == "reset-run" && wait {
+		r.before[runID] = append(r.before[runID], r.readings...)
+		r.readings = nil
+	}
+	return r.server.GetWorkflowHistory(ctx, workflowID, runID, wait, f)
+}
+
+func rewrittenTo(t *testing.T, s client.Client, name string, n int, first, want string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		feed, err := follow.Start(context.Background(), s, "w", first, follow.Options{Wait: true})
+		require.NoError(t, err)
+		got := collect(feed)
+		_, err = feed.Wait()
+		require.NoError(t, err)
+		// What was told of a lost one cannot be taken back.
+		got = slices.DeleteFunc(got, func(e follow.Event) bool { return e.Kind == follow.Signal })
+		require.Equal(t, kinds(read(t, want)), kinds(got), "%s, behind %d", name, n)
+	})
 }

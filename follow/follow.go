@@ -71,12 +71,21 @@ type follower struct {
 	// run is the run being read and seen its events until now; a read that was cut short begins again behind them.
 	run  string
 	seen history.Seen
-	// told is how many events of the run were told before it was read anew, because the server had taken one back.
-	told int
+	// told counts what was told of the run, and now what its present reader has told or left out: after the server took an
+	// event back, the run is read anew. resets are those of the runs before.
+	told, now map[about]int
+	resets    map[about]bool
 	// live tells what is being said; nil if nobody wants that.
 	live *live
-	// quiet is set while a reset history is read up to the point of the reset: its events were told before.
-	quiet bool
+	// quiet is set while a reset history is read up to the point of the reset: its events were told before. again says that
+	// the run is a reset one.
+	quiet, again bool
+}
+
+// about knows an event of a run again, in another run that was reset from it too.
+type about struct {
+	kind   Kind
+	id, at int64
 }
 
 // find looks the run up. The latest one is held on to: a later one of the same id is another agent.
@@ -92,7 +101,8 @@ func find(ctx context.Context, c client.Client, workflowID, runID string, o Opti
 			return nil, err
 		}
 	}
-	f := &follower{client: c, options: o, workflowID: workflowID, run: run, reader: NewReader(workflowID, run, o.Converter)}
+	f := &follower{client: c, options: o, workflowID: workflowID, run: run, reader: NewReader(workflowID, run, o.Converter),
+		told: map[about]int{}, now: map[about]int{}, resets: map[about]bool{}}
 	if o.Live && o.Wait {
 		f.live = &live{}
 	}
@@ -139,7 +149,7 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 			return f.tell(f.reader.Read(end))
 		}
 		if reset {
-			f.reader, f.quiet = NewReader(f.workflowID, next, f.options.Converter), true
+			f.reader = NewReader(f.workflowID, next, f.options.Converter)
 		} else {
 			err = f.tell(f.reader.Read(end))
 			f.reader.runID = next
@@ -147,7 +157,13 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 		if err != nil {
 			return err
 		}
-		f.run, f.seen, f.told = next, nil, 0
+		for a := range f.told {
+			if a.kind == Reset {
+				f.resets[a] = true
+			}
+		}
+		f.run, f.seen, f.quiet, f.again = next, nil, reset, reset
+		f.told, f.now = map[about]int{}, map[about]int{}
 	}
 }
 
@@ -233,7 +249,7 @@ func (f *follower) read(ctx context.Context, wait bool) (*historypb.HistoryEvent
 		}
 		fresh, err := f.seen.Take(n, e)
 		if err != nil {
-			return nil, f.rewritten(n)
+			return nil, f.rewritten()
 		}
 		n++
 		if closes(e) {
@@ -244,36 +260,36 @@ func (f *follower) read(ctx context.Context, wait bool) (*historypb.HistoryEvent
 		if !fresh {
 			continue
 		}
-		events := f.reader.Read(e)
-		if n <= f.told {
-			continue
-		}
-		if err := f.tell(events); err != nil {
+		if err := f.tell(f.reader.Read(e)); err != nil {
 			return nil, err
 		}
 	}
 	if n < len(f.seen) {
-		return nil, f.rewritten(n)
+		return nil, f.rewritten()
 	}
 	return closing, nil
 }
 
-// rewritten has the run read anew, of which so many events are as they were: what the reader took from those that are gone must
-// go too.
-func (f *follower) rewritten(same int) error {
-	f.reader, f.seen, f.told = NewReader(f.workflowID, f.run, f.options.Converter), nil, same
+// rewritten has the run read anew: what the reader took from the events that are gone must go too.
+func (f *follower) rewritten() error {
+	f.reader, f.seen, f.quiet, f.now = NewReader(f.workflowID, f.run, f.options.Converter), nil, f.again, map[about]int{}
 	return history.ErrRewritten
 }
 
 // tell yields events, unless they were told before.
 func (f *follower) tell(events []Event) error {
 	for _, e := range events {
-		if e.Kind == Reset {
+		a := about{e.Kind, e.EventID, e.Time.UnixNano()}
+		if e.Kind == Reset && !f.resets[a] {
 			f.quiet = false
 		}
 		if f.quiet {
 			continue
 		}
+		if f.now[a]++; f.now[a] <= f.told[a] {
+			continue
+		}
+		f.told[a]++
 		if !f.yield(e) {
 			return errStopped
 		}
