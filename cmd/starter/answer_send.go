@@ -153,7 +153,13 @@ func give(ctx context.Context, s *connect.Server, run asking, r approval.Resolut
 		if !errors.As(err, &gone) {
 			return got, err
 		}
-		next := successor(ctx, s, run)
+		next, err := successor(ctx, s, run)
+		switch {
+		case errors.As(err, &gone):
+			// The server has forgotten it.
+		case err != nil:
+			return outcome{}, fmt.Errorf("look where agent %q goes on: %w", run.id, err)
+		}
 		if next == "" {
 			return outcome{}, ended(s, run.id, "just now")
 		}
@@ -162,18 +168,18 @@ func give(ctx context.Context, s *connect.Server, run asking, r approval.Resolut
 }
 
 // successor is the run as which a run has continued; empty if it has not.
-func successor(ctx context.Context, s *connect.Server, run asking) string {
+func successor(ctx context.Context, s *connect.Server, run asking) (string, error) {
 	it := s.GetWorkflowHistory(ctx, run.id, run.runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 	for it.HasNext() {
 		e, err := it.Next()
 		if err != nil {
-			return ""
+			return "", err
 		}
 		if next := e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId(); next != "" {
-			return next
+			return next, nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // giveRun sends an answer to one run; the error of one that has ended is a *serviceerror.NotFound.
