@@ -100,7 +100,7 @@ func TestACallThatCannotBeMarkedDoesNotRun(t *testing.T) {
 				assert.Empty(t, w.ran(), "it has not begun")
 				return status.Error(codes.PermissionDenied, "no heartbeats today")
 			}
-			c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(logger()),
+			c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, Logger: sdklog.NewStructuredLogger(logger()),
 				ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(fail)}}})
 			require.NoError(t, err)
 			t.Cleanup(c.Close)

@@ -271,7 +271,7 @@ func TestResetToEveryTaskOfAChain(t *testing.T) {
 			if mode != "plain" {
 				dc = s.converter()
 				var err error
-				w.c, err = client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), DataConverter: dc, Logger: sdklog.NewStructuredLogger(logger())})
+				w.c, err = client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, DataConverter: dc, Logger: sdklog.NewStructuredLogger(logger())})
 				require.NoError(t, err)
 				t.Cleanup(w.c.Close)
 				w.converter = dc

@@ -339,7 +339,7 @@ func flip(in []byte) []byte {
 func TestForeignCallWithACodec(t *testing.T) {
 	t.Parallel()
 	dc := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), sealed{})
-	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(logger()), DataConverter: dc})
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, Logger: sdklog.NewStructuredLogger(logger()), DataConverter: dc})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	w := newWorldAt(t, c, t.TempDir())

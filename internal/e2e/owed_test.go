@@ -37,7 +37,7 @@ func billed(t *testing.T, dc converter.DataConverter, m model.Model) (*world, *w
 		Profiles: map[string]config.Profile{"p": {Name: "p", Models: []string{"m:x"}}},
 	})
 	require.NoError(t, err)
-	w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: dc, Plugins: []client.Plugin{p}, Logger: sdklog.NewStructuredLogger(logger())})
+	w.c, err = client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: dc, Plugins: []client.Plugin{p}, Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(w.c.Close)
 	w.converter = dc

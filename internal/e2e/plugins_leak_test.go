@@ -229,7 +229,7 @@ func leaks(t *testing.T, redacted bool) (found map[string]bool, res protocol.Age
 	reader := sdkmetric.NewManualReader()
 	tel, err := telemetry.New(telemetry.Config{Tracers: exported.provider(), Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
 	require.NoError(t, err)
-	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(slog.New(h)),
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, Logger: sdklog.NewStructuredLogger(slog.New(h)),
 		Interceptors: []interceptor.ClientInterceptor{tel}})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

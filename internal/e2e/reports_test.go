@@ -93,7 +93,7 @@ func TestReport01(t *testing.T) {
 		}
 		return next(ctx, method, req, reply, cc, opts...)
 	}
-	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(logger()),
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, Logger: sdklog.NewStructuredLogger(logger()),
 		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(drop)}}})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

@@ -153,7 +153,7 @@ func TestSpeechIsEncrypted(t *testing.T) {
 			t.Parallel()
 			w, s := newWorld(t), newSealer()
 			s.bound = bound
-			c, err := client.Dial(client.Options{HostPort: address(t), DataConverter: s.converter(), Logger: sdklog.NewStructuredLogger(logger())})
+			c, err := client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: s.converter(), Logger: sdklog.NewStructuredLogger(logger())})
 			require.NoError(t, err)
 			t.Cleanup(c.Close)
 			place := converter.ActivitySerializationContext{Namespace: "default", WorkflowID: w.id}

@@ -31,7 +31,7 @@ func TestSpawnUnderTheirEncryption(t *testing.T) {
 			t.Parallel()
 			w, s := newWorld(t), newSealer()
 			s.bound = bound
-			c, err := client.Dial(client.Options{HostPort: address(t), DataConverter: s.converter(), Identity: "team", Logger: sdklog.NewStructuredLogger(logger())})
+			c, err := client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: s.converter(), Identity: "team", Logger: sdklog.NewStructuredLogger(logger())})
 			require.NoError(t, err)
 			t.Cleanup(c.Close)
 			w.c, w.converter = c, s.converter()

@@ -37,7 +37,7 @@ import (
 // offloading gives a world's client the external storage of a team, from a number of bytes on.
 func (w *world) offloading(threshold int, d converter.StorageDriver) {
 	w.t.Helper()
-	c, err := client.Dial(client.Options{HostPort: devservertest.Server(w.t).Address(), Identity: "e2e", Logger: sdklog.NewStructuredLogger(logger()),
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(w.t).Address(), RPCTimeout: rpcPatience, Identity: "e2e", Logger: sdklog.NewStructuredLogger(logger()),
 		ExternalStorage: converter.ExternalStorage{Drivers: []converter.StorageDriver{d}, PayloadSizeThreshold: threshold}})
 	require.NoError(w.t, err)
 	w.t.Cleanup(c.Close)

@@ -47,7 +47,7 @@ func TestTwoPluginsOnOneWorker(t *testing.T) {
 		"two on the client, none besides": {[]*worker.Plugin{guard(), engine()}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opts := client.Options{HostPort: address(t), Logger: sdklog.NewStructuredLogger(logger())}
+			opts := client.Options{HostPort: address(t), RPCTimeout: rpcPatience, Logger: sdklog.NewStructuredLogger(logger())}
 			for _, p := range tc.onClient {
 				opts.Plugins = append(opts.Plugins, p)
 			}
@@ -79,7 +79,7 @@ func TestOnePluginManyTimes(t *testing.T) {
 	p, done, err := plugin(askingWith(oneAsk), nil, w.effects, w.blobs)
 	require.NoError(t, err)
 	t.Cleanup(done)
-	w.c, err = client.Dial(client.Options{HostPort: address(t), Plugins: []client.Plugin{p, p}, Logger: sdklog.NewStructuredLogger(logger())})
+	w.c, err = client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, Plugins: []client.Plugin{p, p}, Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(w.c.Close)
 	o := options(p)

@@ -72,7 +72,7 @@ func newPlace(t *testing.T, have attributes) *place {
 // both.
 func (p *place) open(script string, dialed ...grpc.DialOption) (stop func()) {
 	p.t.Helper()
-	opts := client.Options{HostPort: address(p.t), Namespace: p.name, Identity: "team", Logger: sdklog.NewStructuredLogger(p.lines.logger()),
+	opts := client.Options{HostPort: address(p.t), RPCTimeout: rpcPatience, Namespace: p.name, Identity: "team", Logger: sdklog.NewStructuredLogger(p.lines.logger()),
 		ConnectionOptions: client.ConnectionOptions{DialOptions: dialed}}
 	c, err := client.Dial(opts)
 	require.NoError(p.t, err)

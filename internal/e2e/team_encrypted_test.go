@@ -227,7 +227,7 @@ turns:
 			}
 			plug, err := worker.New(cfg)
 			require.NoError(t, err)
-			opts := client.Options{HostPort: address(t), DataConverter: s.converter(), Identity: "team", Logger: sdklog.NewStructuredLogger(logger())}
+			opts := client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: s.converter(), Identity: "team", Logger: sdklog.NewStructuredLogger(logger())}
 			if onClient {
 				opts.Plugins = []client.Plugin{plug}
 			}
@@ -316,7 +316,7 @@ func TestAgentUnderAnotherConverter(t *testing.T) {
 	plug, done, err := plugin(askingWith(oneAsk), nil, w.effects, w.blobs)
 	require.NoError(t, err)
 	t.Cleanup(done)
-	w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: otherOrder(), Plugins: []client.Plugin{plug},
+	w.c, err = client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: otherOrder(), Plugins: []client.Plugin{plug},
 		Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(w.c.Close)
@@ -348,7 +348,7 @@ func TestAnswersInAnEncodingOfTheirOwn(t *testing.T) {
 			plug, done, err := plugin(askingWith("turns: [{calls: [{tool: run, args: {text: a}}, {tool: run, args: {text: b}}, {tool: run, args: {text: c}}]}, {say: done}]"), nil, w.effects, w.blobs)
 			require.NoError(t, err)
 			t.Cleanup(done)
-			w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: dc, Plugins: []client.Plugin{plug}, Logger: sdklog.NewStructuredLogger(logger())})
+			w.c, err = client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: dc, Plugins: []client.Plugin{plug}, Logger: sdklog.NewStructuredLogger(logger())})
 			require.NoError(t, err)
 			t.Cleanup(w.c.Close)
 			w.converter = dc
@@ -385,7 +385,7 @@ func TestAnswersThatBecomeLong(t *testing.T) {
 	plug, done, err := plugin(askingWith("turns: [{calls: [{tool: run, args: {text: a}}]}, {say: done}]"), nil, w.effects, w.blobs)
 	require.NoError(t, err)
 	t.Cleanup(done)
-	w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: dc, Plugins: []client.Plugin{plug}, Logger: sdklog.NewStructuredLogger(logger())})
+	w.c, err = client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: dc, Plugins: []client.Plugin{plug}, Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(w.c.Close)
 	w.converter = dc

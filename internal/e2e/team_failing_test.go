@@ -31,7 +31,7 @@ func ailing(t *testing.T) (*team, *failing) {
 func (m *team) serve() sdkworker.Worker {
 	m.t.Helper()
 	wk := m.work()
-	c, err := client.Dial(client.Options{HostPort: m.client.HostPort, DataConverter: newSealer().converter(),
+	c, err := client.Dial(client.Options{HostPort: m.client.HostPort, RPCTimeout: rpcPatience, DataConverter: newSealer().converter(),
 		Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(m.t, err)
 	m.t.Cleanup(c.Close)
@@ -278,13 +278,13 @@ turns:
 `}, nil, w.effects, w.blobs)
 	require.NoError(t, err)
 	t.Cleanup(done)
-	workers, err := client.Dial(client.Options{HostPort: address(t), DataConverter: s.converter(), Plugins: []client.Plugin{plug},
+	workers, err := client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: s.converter(), Plugins: []client.Plugin{plug},
 		Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(workers.Close)
 	w.c = workers
 	w.workWith(plug)
-	w.c, err = client.Dial(client.Options{HostPort: address(t), DataConverter: newSealer().converter(), Logger: sdklog.NewStructuredLogger(logger())})
+	w.c, err = client.Dial(client.Options{HostPort: address(t), RPCTimeout: rpcPatience, DataConverter: newSealer().converter(), Logger: sdklog.NewStructuredLogger(logger())})
 	require.NoError(t, err)
 	t.Cleanup(w.c.Close)
 	w.converter = newSealer().converter()

@@ -102,7 +102,7 @@ func newTeam(t *testing.T) *team {
 	return &team{world: w, lines: log,
 		guard: worker.GuardConfig{Tools: map[string]tool.Options{"Deploy": {Risk: tool.Execute}}, Enforce: activities.On,
 			Permissions: permission.Layer{Preset: permission.Standard}, GrantKeys: []protocol.GrantKey{grantKey}, DecideTimeout: 20 * time.Second, Log: log.logger()},
-		client: client.Options{HostPort: devservertest.Server(t).Address(), Identity: "team", Logger: sdklog.NewStructuredLogger(logger())},
+		client: client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, Identity: "team", Logger: sdklog.NewStructuredLogger(logger())},
 		worker: sdkworker.Options{DeadlockDetectionTimeout: deadlock},
 	}
 }

@@ -106,7 +106,7 @@ func observed(t *testing.T, theirs ...interceptor.ClientInterceptor) (*world, *s
 	provider := file.provider()
 	tel, err := telemetry.New(telemetry.Config{Tracers: provider, Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
 	require.NoError(t, err)
-	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(logger()),
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, Logger: sdklog.NewStructuredLogger(logger()),
 		Interceptors: append(theirs, tel)})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
@@ -456,7 +456,7 @@ func TestSpansInsideATeamsOwn(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(done)
 	// Here the client has the plugin as well, so that the gate stands before the interceptors.
-	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), Logger: sdklog.NewStructuredLogger(logger()),
+	c, err := client.Dial(client.Options{HostPort: devservertest.Server(t).Address(), RPCTimeout: rpcPatience, Logger: sdklog.NewStructuredLogger(logger()),
 		Plugins: []client.Plugin{plugin}, Interceptors: []interceptor.ClientInterceptor{&theirTracing{tracer: provider.Tracer("theirs")}, tel}})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
