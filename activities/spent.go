@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 
@@ -72,12 +74,24 @@ func (e *Engine) spentOf(ctx context.Context, id, run string, lent float64) (flo
 	info := desc.RawResponse.GetWorkflowExecutionInfo()
 	p := info.GetMemo().GetFields()[protocol.MemoSpent]
 	switch info.GetStatus() {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
-		if p == nil {
-			return 0, nil
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		known, before, err := counted(ctx, info.GetExecution())
+		switch {
+		case errors.As(err, &gone):
+			return lent, nil
+		case err != nil:
+			return 0, err
+		case !known:
+			return lent, nil
+		case before != "":
+			return e.spentOf(ctx, id, before, lent)
 		}
 	default:
 		return lent, nil
+	}
+	if p == nil {
+		return 0, nil
 	}
 	var usd float64
 	dc := converter.WithDataConverterSerializationContext(e.converter(),
@@ -86,6 +100,37 @@ func (e *Engine) spentOf(ctx context.Context, id, run string, lent float64) (flo
 		return lent, nil
 	}
 	return usd, nil
+}
+
+// counted reports whether the memo of a run that failed or was ended says all that its agents have cost. One that panics beside the
+// workflow's own stack, times out or is terminated says nothing, and its memo is that of the run which it continues: all, if it has
+// started no agent. before is the try before it, of which its memo knows nothing.
+func counted(ctx context.Context, run *commonpb.WorkflowExecution) (known bool, before string, err error) {
+	req := &workflowservice.GetWorkflowExecutionHistoryReverseRequest{Namespace: activity.GetInfo(ctx).Namespace, Execution: run}
+	for {
+		// From its end, where a run says it.
+		page, err := activity.GetClient(ctx).WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, req)
+		if err != nil {
+			return false, "", err
+		}
+		for _, e := range page.GetHistory().GetEvents() {
+			if _, said := e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo().GetFields()[protocol.MemoSpent]; said {
+				return true, "", nil
+			}
+			if e.GetStartChildWorkflowExecutionInitiatedEventAttributes().GetWorkflowType().GetName() == protocol.WorkflowAgent {
+				return false, "", nil
+			}
+			if a := e.GetWorkflowExecutionStartedEventAttributes(); a != nil {
+				if a.GetInitiator() != enumspb.CONTINUE_AS_NEW_INITIATOR_WORKFLOW {
+					before = a.GetContinuedExecutionRunId()
+				}
+				return true, before, nil
+			}
+		}
+		if req.NextPageToken = page.GetNextPageToken(); len(req.NextPageToken) == 0 {
+			return false, "", nil
+		}
+	}
 }
 
 // converter is the team's.

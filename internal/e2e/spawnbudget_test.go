@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,4 +214,83 @@ func TestBudgetOfAPlannerThatPanics(t *testing.T) {
 	w.got(w.plans(w.id, protocol.WorkflowAgent, in), &res)
 	require.Equal(t, protocol.OK, res.Status, res.Error)
 	require.InDelta(t, 2*3*turnUSD, res.BelowUSD, 0.01)
+}
+
+// Of a workflow that is a tool and does not come to its own end, all that was lent is gone if it has started an agent, and nothing if not.
+func TestBudgetOfAPlannerThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	agent := func(ctx workflow.Context, in protocol.AgentInput) error {
+		_, err := workflows.Spawn(ctx, in).Get(ctx)
+		return err
+	}
+	for name, tc := range map[string]struct {
+		flow  func(workflow.Context, protocol.AgentInput) (string, error)
+		below float64
+	}{
+		"panics beside its own stack": {func(ctx workflow.Context, in protocol.AgentInput) (string, error) {
+			if err := agent(ctx, in); err != nil {
+				return "", err
+			}
+			workflow.Go(ctx, func(workflow.Context) { panic("a fault") })
+			return "", workflow.Sleep(ctx, time.Hour)
+		}, 4.9},
+		"panics there and goes on of another run": {func(ctx workflow.Context, in protocol.AgentInput) (string, error) {
+			if err := agent(ctx, in); err != nil {
+				return "", err
+			}
+			if workflow.GetInfo(ctx).ContinuedExecutionRunID == "" {
+				return "", workflow.NewContinueAsNewError(ctx, "CutOff", in)
+			}
+			workflow.Go(ctx, func(workflow.Context) { panic("a fault") })
+			return "", workflow.Sleep(ctx, time.Hour)
+		}, 4.9},
+		"timed out": {func(ctx workflow.Context, in protocol.AgentInput) (string, error) {
+			if err := agent(ctx, in); err != nil {
+				return "", err
+			}
+			return "", workflow.Sleep(ctx, time.Hour)
+		}, 4.9},
+		"timed out before an agent": {func(ctx workflow.Context, _ protocol.AgentInput) (string, error) {
+			return "", workflow.Sleep(ctx, time.Hour)
+		}, 0},
+		"timed out in the second try, before an agent": {func(ctx workflow.Context, in protocol.AgentInput) (string, error) {
+			if workflow.GetInfo(ctx).Attempt > 1 {
+				return "", workflow.Sleep(ctx, time.Hour)
+			}
+			if err := agent(ctx, in); err != nil {
+				return "", err
+			}
+			return "", errors.New("not yet")
+		}, 3 * turnUSD},
+		"fails before an agent, and after one": {func(ctx workflow.Context, in protocol.AgentInput) (string, error) {
+			if workflow.GetInfo(ctx).Attempt > 1 {
+				if err := agent(ctx, in); err != nil {
+					return "", err
+				}
+			}
+			return "", errors.New("not yet")
+		}, 3 * turnUSD},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.onPanic = sdkworker.FailWorkflow
+			tries, most := 1, 30*time.Second
+			if strings.Contains(name, "try") || strings.HasPrefix(name, "fails") {
+				tries = 2
+			}
+			if name == "timed out before an agent" {
+				most = 3 * time.Second
+			}
+			w.planning(setup{Script: speaks}, map[string]string{"spender": "turns: [{say: done, usage: {outputTokens: 3000}}]", "boss": delegates},
+				map[string]any{"CutOff": tc.flow}, pricing("spender", "boss"), w.delegating("CutOff",
+					tool.Retry{MaximumAttempts: tries, InitialInterval: 10 * time.Millisecond}, tool.Timeouts{StartToClose: most}))
+			in, usd := task("boss", "go"), 5.0
+			in.BudgetUSD = &usd
+			var res protocol.AgentResult
+			w.got(w.plans(w.id, protocol.WorkflowAgent, in), &res)
+			require.InDelta(t, tc.below, res.BelowUSD, 0.01, res.Error)
+			w.replays(w.id)
+		})
+	}
 }
