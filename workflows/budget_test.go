@@ -286,16 +286,22 @@ func TestNoAnswerGivesMoneyBack(t *testing.T) {
 func TestWhatACancelledTurnMayHaveCost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		said protocol.SpentResponse
+		late int
 		err  error
 		lost float64
 	}{
-		"known": {protocol.SpentResponse{SpentUSD: 0.5}, nil, 0.5}, "nothing was asked": {protocol.SpentResponse{}, nil, 0},
-		"money back": {protocol.SpentResponse{SpentUSD: -1}, nil, 0}, "the server does not answer": {protocol.SpentResponse{}, errors.New("away"), 5},
+		"known": {protocol.SpentResponse{SpentUSD: 0.5}, 0, nil, 0.5}, "nothing was asked": {protocol.SpentResponse{}, 0, nil, 0},
+		"money back": {protocol.SpentResponse{SpentUSD: -1}, 0, nil, 0}, "the server does not answer": {protocol.SpentResponse{}, 0, errors.New("away"), 5},
+		// Many agents that are cancelled at once are more than a server takes.
+		"the server is busy": {protocol.SpentResponse{}, 3, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, setup{prices: dollar, script: "turns: [{say: never said}]", spent: activities.AssentSpent})
 			b.env.OnActivity(protocol.ActivityGenerate, mock.Anything, mock.Anything).After(time.Hour).Return(protocol.GenerateResponse{}, nil)
-			b.env.OnActivity(activities.AssentSpent, mock.Anything, protocol.SpentRequest{Turn: true}).Return(tc.said, tc.err).Once()
+			for range tc.late {
+				b.env.OnActivity(activities.AssentSpent, mock.Anything, protocol.SpentRequest{Turn: true}).Return(tc.said, errors.New("busy")).Once()
+			}
+			b.env.OnActivity(activities.AssentSpent, mock.Anything, protocol.SpentRequest{Turn: true}).Return(tc.said, tc.err)
 			b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Minute)
 			res := b.run(protocol.AgentInput{BudgetUSD: usd(5)})
 			require.Equal(t, protocol.Cancelled, res.Status)

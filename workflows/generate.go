@@ -95,7 +95,7 @@ func (a *agent) risked(ctx workflow.Context, all float64) float64 {
 		return all
 	}
 	var now protocol.SpentResponse
-	if err := recorded(ctx, workflow.ExecuteLocalActivity(a.gate.local(ctx), a.gate.cfg.Spent, protocol.SpentRequest{Turn: true}), &now); err != nil {
+	if err := recorded(ctx, workflow.ExecuteLocalActivity(a.gate.again(ctx), a.gate.cfg.Spent, protocol.SpentRequest{Turn: true}), &now); err != nil {
 		workflow.GetLogger(ctx).Warn("assent: not known what the attempts of a cancelled turn may have cost", "error", err)
 		return all
 	}

@@ -125,6 +125,14 @@ func (g *gate) localFor(ctx workflow.Context, most time.Duration) workflow.Conte
 	})
 }
 
+// again is local for what a server that is busy is asked, which many agents that are cancelled at once make it. A cancellation waits for it.
+func (g *gate) again(ctx workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		StartToCloseTimeout: g.cfg.DecideTimeout, ScheduleToCloseTimeout: g.cfg.DecideTimeout + queueing,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 250 * time.Millisecond, MaximumAttempts: 5, NonRetryableErrorTypes: []string{"PermissionDenied"}},
+	})
+}
+
 // decided settles what a local activity left open. Slow hooks run in a normal activity; where the tool has drifted, any worker of the queue
 // is asked, and not only the one that has this run in its cache, until one serves the frozen contract or patience ends.
 func (g *gate) decided(ctx workflow.Context, req protocol.DecideRequest, resp protocol.DecideResponse) protocol.DecideResponse {
