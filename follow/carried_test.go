@@ -3,10 +3,14 @@ package follow_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 
 	"github.com/assent-dev/assent/follow"
 )
@@ -82,5 +86,34 @@ func TestAStateThatCannotBeRead(t *testing.T) {
 		tc.change(runs[1].events[0].GetWorkflowExecutionStartedEventAttributes())
 		r.Read(runs[1].events[0])
 		require.Len(t, r.Pending(), tc.open, name)
+	}
+}
+
+// The history of a run that another one went on in may be rewritten too: what the run took over is not told again.
+func TestARewrittenRunTellsNothingAgainThatItTookOver(t *testing.T) {
+	t.Parallel()
+	moved := serviceerror.NewInvalidArgument("Current and request branch tokens, or current and request versioned transitions, don't match.")
+	runs := continued(t)
+	want := func() []follow.Kind {
+		feed, err := follow.Start(context.Background(), &server{runs: map[string][]run{"w": runs}}, "w", runs[0].id, follow.Options{Wait: true})
+		require.NoError(t, err)
+		return kinds(collect(feed))
+	}()
+	for i := range runs[1:] {
+		whole := runs[i+1]
+		for n := 1; n < len(whole.events); n++ {
+			synctest.Test(t, func(t *testing.T) {
+				gone := &historypb.HistoryEvent{EventId: int64(n + 1), TaskId: 7, EventTime: whole.events[n].EventTime,
+					EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED}
+				s := &server{runs: map[string][]run{"w": runs}, before: map[string][]reading{whole.id: {
+					{append(slices.Clone(whole.events[:n]), gone), moved}, {whole.events[:n], moved}}}}
+				feed, err := follow.Start(context.Background(), s, "w", runs[0].id, follow.Options{Wait: true})
+				require.NoError(t, err)
+				got := slices.DeleteFunc(collect(feed), func(e follow.Event) bool { return e.EventID == gone.EventId && e.Kind == follow.Signal })
+				_, err = feed.Wait()
+				require.NoError(t, err)
+				require.Equal(t, want, kinds(got), "run %d, behind %d", i+2, n)
+			})
+		}
 	}
 }

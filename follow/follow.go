@@ -80,6 +80,9 @@ type follower struct {
 	// quiet is set while a reset history is read up to the point of the reset: its events were told before. again says that
 	// the run is a reset one.
 	quiet, again bool
+	// begun says that the first event of the run was read. No rewriting takes that back, and a new reader would tell of what
+	// the run took over from the one before.
+	begun bool
 }
 
 // about knows an event of a run again, in another run that was reset from it too.
@@ -162,7 +165,7 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 				f.resets[a] = true
 			}
 		}
-		f.run, f.seen, f.quiet, f.again = next, nil, reset, reset
+		f.run, f.seen, f.quiet, f.again, f.begun = next, nil, reset, reset, false
 		f.told, f.now = map[about]int{}, map[about]int{}
 	}
 }
@@ -260,8 +263,11 @@ func (f *follower) read(ctx context.Context, wait bool) (*historypb.HistoryEvent
 		if !fresh {
 			continue
 		}
-		if err := f.tell(f.reader.Read(e)); err != nil {
-			return nil, err
+		if events := f.reader.Read(e); n > 1 || !f.begun {
+			f.begun = true
+			if err := f.tell(events); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if n < len(f.seen) {
