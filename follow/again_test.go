@@ -261,3 +261,42 @@ func rewrittenTo(t *testing.T, s client.Client, name string, n int, first, want 
 		require.Equal(t, kinds(read(t, want)), kinds(got), "%s, behind %d", name, n)
 	})
 }
+
+// forgetful is a server that deletes a workflow whose end it has told.
+type forgetful struct {
+	*server
+	looks int
+	err   error
+}
+
+func (f *forgetful) DescribeWorkflow(ctx context.Context, workflowID, runID string) (*client.WorkflowExecutionDescription, error) {
+	if f.looks--; f.looks < 0 {
+		return nil, f.err
+	}
+	return f.server.DescribeWorkflow(ctx, workflowID, runID)
+}
+
+// Whoever deletes a workflow that runs terminates it: its follower has seen the end, and nothing goes on.
+func TestAFeedKnowsTheEndOfADeletedRun(t *testing.T) {
+	t.Parallel()
+	ended := terminated(history(t, "asked-and-allowed")[:9])
+	for _, runID := range []string{"", "r"} {
+		s := &forgetful{&server{runs: map[string][]run{"w": {{"r", ended}}}}, 1, serviceerror.NewNotFound("workflow not found for ID: w")}
+		feed, err := follow.Start(context.Background(), s, "w", runID, follow.Options{Wait: true})
+		require.NoError(t, err)
+		got := collect(feed)
+		end, err := feed.Wait()
+		require.NoError(t, err)
+		require.NotNil(t, end)
+		require.Equal(t, "terminated", end.Closed)
+		require.Len(t, of(got, follow.AgentEnd), 1)
+	}
+	// A namespace that is gone, or that one may not look at any more, is an error.
+	for _, err := range []error{serviceerror.NewNamespaceNotFound("default"), serviceerror.NewPermissionDenied("no", "")} {
+		s := &forgetful{&server{runs: map[string][]run{"w": {{"r", ended}}}}, 1, err}
+		feed, started := follow.Start(context.Background(), s, "w", "", follow.Options{Wait: true})
+		require.NoError(t, started)
+		_, got := feed.Wait()
+		require.ErrorIs(t, got, err)
+	}
+}

@@ -326,10 +326,14 @@ func (f *follower) after(ctx context.Context, end *historypb.HistoryEvent) (run 
 // continues it; or empty. A new agent under the same workflow id is none.
 func (f *follower) reset(ctx context.Context) (found string, err error) {
 	latest, err := f.client.DescribeWorkflow(ctx, f.workflowID, "")
-	if err != nil {
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		// To delete a workflow that runs terminates it.
+		return "", nil
+	case err != nil:
 		return "", err
 	}
-	var gone *serviceerror.NotFound
 	for id := latest.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId(); id != "" && id != f.run; {
 		first, at, err := f.peek(ctx, id)
 		switch {
