@@ -300,3 +300,23 @@ func TestAFeedKnowsTheEndOfADeletedRun(t *testing.T) {
 		require.ErrorIs(t, got, err)
 	}
 }
+
+// A server that has too much to do, or whose namespace moves, says so in other words.
+func TestAFeedWaitsForAServerThatIsBusy(t *testing.T) {
+	t.Parallel()
+	whole := history(t, "asked-and-allowed")
+	for _, busy := range []error{
+		serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "namespace rate limit exceeded"),
+		serviceerror.NewNamespaceUnavailable("default"),
+		serviceerror.NewAborted("try again"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{runs: map[string][]run{"w": {{"r", whole}}}, before: map[string][]reading{"r": {{whole[:5], busy}}}}
+			feed, err := follow.Start(context.Background(), s, "w", "", follow.Options{Wait: true})
+			require.NoError(t, err)
+			require.Equal(t, kinds(read(t, "asked-and-allowed")), kinds(collect(feed)))
+			_, err = feed.Wait()
+			require.NoError(t, err)
+		})
+	}
+}

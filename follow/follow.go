@@ -224,11 +224,14 @@ func (p *patience) outlast(ctx context.Context, o Options, err error) error {
 	return nil
 }
 
-// passing reports errors of a server that may come back.
+// passing reports errors of a server that may come back, or have less to do.
 func passing(err error) bool {
 	var gone *serviceerror.Unavailable
+	var away *serviceerror.NamespaceUnavailable
 	var late *serviceerror.DeadlineExceeded
-	return errors.As(err, &gone) || errors.As(err, &late)
+	var busy *serviceerror.ResourceExhausted
+	var aborted *serviceerror.Aborted
+	return errors.As(err, &gone) || errors.As(err, &away) || errors.As(err, &late) || errors.As(err, &busy) || errors.As(err, &aborted)
 }
 
 // read tells what is new in the run, and begins with its first event each time. It returns the closing event, if that is there.
