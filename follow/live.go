@@ -17,8 +17,9 @@ const glance = 500 * time.Millisecond
 
 // live is what was told of a turn that goes on.
 type live struct {
-	// asked is the event that asked for the turn.
+	// asked is the event that asked for the turn, in this run.
 	asked int64
+	run   string
 	last  protocol.Speech
 }
 
@@ -32,8 +33,8 @@ func (f *follower) listen(ctx context.Context) (hush func()) {
 	if asked == 0 {
 		return func() {}
 	}
-	if f.live.asked != asked {
-		*f.live = live{asked: asked}
+	if f.live.asked != asked || f.live.run != f.run {
+		*f.live = live{asked: asked, run: f.run}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
