@@ -320,3 +320,28 @@ func TestAFeedWaitsForAServerThatIsBusy(t *testing.T) {
 		})
 	}
 }
+
+// A reset may terminate a run right behind a decision, which is held back until its batch is whole.
+func TestAFeedTellsTheLastDecisionBeforeAReset(t *testing.T) {
+	t.Parallel()
+	after := history(t, "reset")
+	original := after[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
+	reset := slices.IndexFunc(after, isReset)
+	marker := reset + slices.IndexFunc(after[reset:], func(e *historypb.HistoryEvent) bool { return e.GetMarkerRecordedEventAttributes() != nil })
+	require.Greater(t, marker, reset)
+	// The run that is reset went as far as the other one.
+	before := terminated(slices.Delete(clones(after[:marker+1]), reset, reset+1))
+	s := &server{runs: map[string][]run{"w": {{original, before}, {"reset-run", after}}}}
+	feed, err := follow.Start(context.Background(), s, "w", original, follow.Options{Wait: true})
+	require.NoError(t, err)
+	got := collect(feed)
+	_, err = feed.Wait()
+	require.NoError(t, err)
+	count := func(run string, k follow.Kind) int {
+		return len(slices.DeleteFunc(of(got, k), func(e follow.Event) bool { return e.RunID != run }))
+	}
+	for _, k := range []follow.Kind{follow.Decision, follow.ApprovalPending} {
+		require.Equal(t, 1, count(original, k), k)
+		require.Equal(t, 1, count("reset-run", k), k)
+	}
+}

@@ -152,6 +152,8 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 			return f.tell(f.reader.Read(end))
 		}
 		if reset {
+			// Its last decisions may be held back still.
+			err = f.tell(f.reader.Flush())
 			f.reader = NewReader(f.workflowID, next, f.options.Converter)
 		} else {
 			err = f.tell(f.reader.Read(end))
