@@ -345,3 +345,39 @@ func TestAFeedTellsTheLastDecisionBeforeAReset(t *testing.T) {
 		require.Equal(t, 1, count("reset-run", k), k)
 	}
 }
+
+// Whoever began to follow behind a reset is not told of it when a run from before is reset once more.
+func TestAFeedGoesOnAfterTheResetOfARunThatWasReset(t *testing.T) {
+	t.Parallel()
+	second := history(t, "reset")
+	original := second[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
+	first := slices.IndexFunc(second, isReset)
+	at := first + 1 + slices.IndexFunc(second[first+1:], func(e *historypb.HistoryEvent) bool {
+		return e.GetActivityTaskCompletedEventAttributes() != nil
+	})
+	last := second[len(second)-1].EventTime.AsTime()
+	anew := proto.Clone(second[first]).(*historypb.HistoryEvent)
+	anew.EventTime = timestamppb.New(last.Add(2 * time.Second))
+	third := slices.Insert(clones(second), at+1, anew)
+	for i, e := range third {
+		e.EventId = int64(i + 1)
+	}
+	went := clones(history(t, "asked-and-allowed"))[:9]
+	went[0].EventTime = timestamppb.New(last.Add(time.Second))
+	a := went[0].GetWorkflowExecutionStartedEventAttributes()
+	a.FirstExecutionRunId, a.OriginalExecutionRunId = second[0].GetWorkflowExecutionStartedEventAttributes().GetFirstExecutionRunId(), "went"
+	a.ContinuedExecutionRunId, a.Initiator = "second", enumspb.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
+	s := &server{runs: map[string][]run{"w": {{original, terminated(second[:first])}, {"went", terminated(went)}, {"third", third}}}}
+	feed, err := follow.Start(context.Background(), s, "w", "went", follow.Options{Wait: true})
+	require.NoError(t, err)
+	got := collect(feed)
+	_, err = feed.Wait()
+	require.NoError(t, err)
+	require.Len(t, of(got, follow.AgentEnd), 1)
+	for _, e := range got {
+		if e.RunID == "third" {
+			require.GreaterOrEqual(t, e.EventID, int64(at+2), "%s was before", e.Kind)
+		}
+	}
+	require.Len(t, of(got, follow.Reset), 1)
+}

@@ -80,6 +80,8 @@ type follower struct {
 	// quiet is set while a reset history is read up to the point of the reset: its events were told before. again says that
 	// the run is a reset one.
 	quiet, again bool
+	// since is when the run began that the reset has ended: a reset from before is no news.
+	since time.Time
 	// begun says that the first event of the run was read. No rewriting takes that back, and a new reader would tell of what
 	// the run took over from the one before.
 	begun bool
@@ -154,6 +156,7 @@ func (f *follower) all(ctx context.Context, yield func(Event) bool) error {
 		if reset {
 			// Its last decisions may be held back still.
 			err = f.tell(f.reader.Flush())
+			f.since = f.reader.since
 			f.reader = NewReader(f.workflowID, next, f.options.Converter)
 		} else {
 			err = f.tell(f.reader.Read(end))
@@ -291,7 +294,7 @@ func (f *follower) rewritten() error {
 func (f *follower) tell(events []Event) error {
 	for _, e := range events {
 		a := about{e.Kind, e.EventID, e.Time.UnixNano()}
-		if e.Kind == Reset && !f.resets[a] {
+		if e.Kind == Reset && !f.resets[a] && !e.Time.Before(f.since) {
 			f.quiet = false
 		}
 		if f.quiet {
