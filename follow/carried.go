@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"maps"
+
 	commonpb "go.temporal.io/api/common/v1"
 	historypb "go.temporal.io/api/history/v1"
 
@@ -14,6 +16,7 @@ func (r *Reader) takeOver(a *historypb.WorkflowExecutionStartedEventAttributes, 
 	r.stands = ""
 	if a.GetContinuedExecutionRunId() == "" || a.GetCronSchedule() != "" || a.GetAttempt() > 1 {
 		r.ledger, r.open = approval.NewLedger(), map[string]*waiting{}
+		r.forget(nil)
 		return
 	}
 	var s *protocol.AgentState
@@ -22,6 +25,7 @@ func (r *Reader) takeOver(a *historypb.WorkflowExecutionStartedEventAttributes, 
 		return
 	}
 	if s == nil {
+		r.forget(nil)
 		r.dropAll(approval.Closed{How: approval.Abandoned, Reason: "the workflow continued as new", Via: viaWorkflow})
 		r.ledger = approval.NewLedger()
 		return
@@ -32,6 +36,7 @@ func (r *Reader) takeOver(a *historypb.WorkflowExecutionStartedEventAttributes, 
 	if len(s.Steps) > 0 {
 		r.turn = TurnOf{Number: s.Turns}
 	}
+	r.forget(s.Steps)
 	known := r.open
 	r.ledger, r.open = approval.NewLedger(), map[string]*waiting{}
 	r.ledger.Load(s.Ledger)
@@ -49,6 +54,16 @@ func (r *Reader) takeOver(a *historypb.WorkflowExecutionStartedEventAttributes, 
 			r.open[q.Key] = r.carried(q, st, known[q.Key] != nil)
 		}
 	}
+}
+
+// forget drops what is known of calls, but for these: a run asks for those of another one no more, and may give their ids again.
+func (r *Reader) forget(but []protocol.StepState) {
+	kept := map[string]bool{}
+	for _, st := range but {
+		kept[st.CallID] = true
+	}
+	maps.DeleteFunc(r.decided, func(id string, _ Decided) bool { return !kept[id] })
+	maps.DeleteFunc(r.foreign, func(id string, _ *foreign) bool { return !kept[id] })
 }
 
 // carried is a question that a run took over.

@@ -255,6 +255,7 @@ func (r *Reader) kin(a *historypb.WorkflowExecutionStartedEventAttributes) bool 
 func (r *Reader) continues(a *historypb.WorkflowExecutionStartedEventAttributes) {
 	r.anew = a.GetContinuedExecutionRunId() != "" && (a.GetCronSchedule() != "" || a.GetAttempt() > 1)
 	r.ledger = approval.NewLedger()
+	r.forget(nil)
 	payload := a.GetHeader().GetFields()[protocol.HeaderCarry]
 	if payload == nil || a.GetContinuedExecutionRunId() == "" {
 		return
