@@ -161,10 +161,24 @@ func give(ctx context.Context, s *connect.Server, run asking, r approval.Resolut
 			return outcome{}, fmt.Errorf("look where agent %q goes on: %w", run.id, err)
 		}
 		if next == "" {
-			return outcome{}, ended(s, run.id, "just now")
+			return outcome{}, over(ctx, s, run.id)
 		}
 		run.runID = next
 	}
+}
+
+// over says why a run that has not continued takes no answer: a reset, too, ends one, and goes on in another.
+func over(ctx context.Context, s *connect.Server, id string) error {
+	latest, err := s.DescribeWorkflow(ctx, id, "")
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+	case err != nil:
+		return fmt.Errorf("look whether agent %q goes on: %w", id, err)
+	case latest.RawResponse.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		return exit.Failf("see what waits: "+again(s, "approvals"), "the run that asked takes no answers any more, and agent %q runs (was it reset?)", id)
+	}
+	return ended(s, id, "just now")
 }
 
 // successor is the run as which a run has continued; empty if it has not.

@@ -8,6 +8,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/assent-dev/assent/approval"
@@ -28,6 +30,10 @@ func (l leaving) GetWorkflowHistory(context.Context, string, string, bool, enums
 	return l
 }
 
+func (leaving) DescribeWorkflow(context.Context, string, string) (*client.WorkflowExecutionDescription, error) {
+	return nil, serviceerror.NewNotFound("no such workflow")
+}
+
 func (l leaving) HasNext() bool { return l.err != nil }
 
 func (l leaving) Next() (*historypb.HistoryEvent, error) { return nil, l.err }
@@ -45,4 +51,18 @@ func TestARunHasNotEndedBecauseTheServerHasGone(t *testing.T) {
 		_, err := give(context.Background(), &connect.Server{Client: leaving{err: c.err}}, asking{id: "fix", runID: "r"}, approval.Resolution{Key: "sh-1", Decision: approval.Allow})
 		require.ErrorContains(t, err, c.says)
 	}
+}
+
+// reset is a server on which the run that is answered was terminated by a reset: the workflow goes on in another run.
+type reset struct{ leaving }
+
+func (reset) DescribeWorkflow(context.Context, string, string) (*client.WorkflowExecutionDescription, error) {
+	return &client.WorkflowExecutionDescription{RawResponse: &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}}}, nil
+}
+
+// That an agent has ended is not said of one that was reset, and goes on.
+func TestAnAgentHasNotEndedBecauseItWasReset(t *testing.T) {
+	_, err := give(context.Background(), &connect.Server{Client: reset{}}, asking{id: "fix", runID: "r"}, approval.Resolution{Key: "sh-1", Decision: approval.Allow})
+	require.ErrorContains(t, err, `agent "fix" runs (was it reset?)`)
 }
