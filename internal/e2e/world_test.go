@@ -317,7 +317,7 @@ func (w *world) start(in protocol.AgentInput) client.WorkflowRun {
 // result waits for the end of a run, which may be one of hundreds of turns.
 func (w *world) result() protocol.AgentResult {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
 	var res protocol.AgentResult
 	require.NoError(w.t, w.c.GetWorkflow(ctx, w.id, "").Get(ctx, &res))
